@@ -1,0 +1,183 @@
+//! The command line as types: what the user typed, nothing about what it means. The doc comments are the help.
+
+mod agent;
+mod component;
+mod node;
+mod template;
+mod values;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+pub(crate) use agent::{
+    AgentCommand, AttachArgs, CreateArgs, DestroyArgs, DetachArgs, NamesArgs, OverrideArgs,
+    ResolveArgs,
+};
+pub(crate) use component::ComponentCommand;
+pub(crate) use node::{
+    CompletionsArgs, DaemonCommand, DoctorArgs, ManArgs, RestartArgs, SchemaArgs, SchemaKind, Shell,
+};
+pub(crate) use template::TemplateCommand;
+pub(crate) use values::{Format, FormatArgs, Pair};
+
+const AFTER_HELP: &str = "\
+Examples:
+  agentcraft up                                       start a node here and see what to try
+  agentcraft daemon start                             start the daemon in the background
+  agentcraft agent create reviewer -t code-review     create an agent from a template
+  agentcraft agent start reviewer                     start its process
+  agentcraft doctor                                   find out what is missing
+
+Exit codes:
+  0 done    1 failed    2 wrong usage    3 no daemon    4 not found    5 invalid file or configuration";
+
+/// Runs coding agents as managed services.
+#[derive(Debug, Parser)]
+#[command(name = "agentcraft", version, after_help = AFTER_HELP, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) global: GlobalArgs,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// What every command understands.
+#[derive(Debug, Default, Clone, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct GlobalArgs {
+    /// Folder of everything agentcraft keeps [env: AGENTCRAFT_HOME] [default: ~/.agentcraft]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) home: Option<PathBuf>,
+    /// Socket of the daemon [env: AGENTCRAFT_SOCKET] [default: HOME/agentcraft.sock]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Folder of templates and components [default: HOME/configs]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) configs_dir: Option<PathBuf>,
+    /// Print without colours [env: NO_COLOR]
+    #[arg(long, global = true)]
+    pub(crate) no_color: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a node here, with samples and an agent to try
+    ///
+    /// Runs the daemon in this terminal. On the first start it writes sample templates and components into the
+    /// configs folder, and creates an agent called `starter`. Nothing of yours is overwritten. Ctrl-C stops it.
+    #[command(after_help = "Examples:\n  agentcraft up\n  agentcraft --home ./node up")]
+    Up,
+    /// Create, start, stop and look at agents
+    #[command(subcommand)]
+    Agent(AgentCommand),
+    /// Look at, check and load templates
+    #[command(subcommand, visible_alias = "tpl")]
+    Template(TemplateCommand),
+    /// Look at skills
+    #[command(subcommand)]
+    Skill(ComponentCommand),
+    /// Look at prompts
+    #[command(subcommand)]
+    Prompt(ComponentCommand),
+    /// Look at MCP servers
+    #[command(subcommand)]
+    Mcp(ComponentCommand),
+    /// Look at workflows
+    #[command(subcommand)]
+    Workflow(ComponentCommand),
+    /// Start, stop and look at the daemon
+    #[command(subcommand)]
+    Daemon(DaemonCommand),
+    /// Check this machine and say what to do about what is missing
+    Doctor(DoctorArgs),
+    /// Print the JSON Schema of a kind of file
+    Schema(SchemaArgs),
+    /// Print the completions of a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write all of them
+    Man(ManArgs),
+    /// Watch over the processes of the one who started us (internal)
+    #[command(hide = true)]
+    Guardian,
+}
+
+impl Arguments {
+    /// The format the command prints in, which its errors follow.
+    pub(crate) fn format(&self) -> Format {
+        match &self.command {
+            Some(Command::Agent(command)) => command.format(),
+            Some(Command::Template(command)) => command.format(),
+            Some(
+                Command::Skill(command)
+                | Command::Prompt(command)
+                | Command::Mcp(command)
+                | Command::Workflow(command),
+            ) => command.format(),
+            Some(Command::Daemon(command)) => command.format(),
+            Some(Command::Doctor(arguments)) => arguments.format.into(),
+            Some(
+                Command::Up
+                | Command::Schema(_)
+                | Command::Completions(_)
+                | Command::Man(_)
+                | Command::Guardian,
+            )
+            | None => Format::Table,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_visible_command_has_examples() {
+        fn check(command: &clap::Command, path: &str) {
+            let path = format!("{path} {}", command.get_name());
+            if command.has_subcommands() {
+                command
+                    .get_subcommands()
+                    .filter(|inner| !inner.is_hide_set())
+                    .for_each(|inner| check(inner, &path));
+            } else {
+                let after = command
+                    .get_after_help()
+                    .map(ToString::to_string)
+                    .unwrap_or_default();
+                assert!(after.contains("agentcraft "), "{path} has no example");
+            }
+        }
+        check(&Arguments::command(), "");
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused() {
+        let cases = [
+            "agent create ../evil -t x",
+            "agent create a",
+            "agent create a -t x --overwrite --append",
+            "agent create a -t x --overwrite",
+            "agent create a -t x --launch-mode zzz",
+            "agent create a -t x --metadata novalue",
+            "agent attach a --pid 0",
+            "agent attach a",
+            "agent start",
+            "skill list -f xml",
+            "schema agent",
+            "doctor -f quiet",
+        ];
+        for case in cases {
+            let words = std::iter::once("agentcraft").chain(case.split(' '));
+            assert!(Arguments::try_parse_from(words).is_err(), "{case}");
+        }
+    }
+}

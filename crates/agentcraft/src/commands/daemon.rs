@@ -1,0 +1,143 @@
+//! `agentcraft daemon …`: the daemon in this process, in the background, and its end.
+
+mod background;
+mod ending;
+
+use std::sync::mpsc;
+
+use crate::{
+    args::{DaemonCommand, Format, RestartArgs},
+    config::Config,
+    connection::{Connection, VERSION},
+    daemon::Ready,
+    error::CommandError,
+    render::{Screen, daemon_detail},
+};
+use background::Started;
+use ending::{Ended, Insistence};
+
+pub(super) fn run(
+    command: DaemonCommand,
+    config: Config,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    match command {
+        DaemonCommand::Start(arguments) if arguments.foreground => foreground(config, screen),
+        DaemonCommand::Start(_) => start(&config, screen),
+        DaemonCommand::Stop => stop(&config, screen),
+        DaemonCommand::Status(output) => status(&config, output.format, screen),
+        DaemonCommand::Restart(arguments) => restart(&arguments, &config, screen),
+    }
+}
+
+fn foreground(config: Config, screen: &mut Screen) -> Result<(), CommandError> {
+    if say_if_running(&config, screen)? {
+        return Ok(());
+    }
+    run_here(config, screen, |ready, screen| {
+        screen.note(&format!(
+            "the daemon is ready at {} (pid {})",
+            ready.socket.display(),
+            ready.pid
+        ))?;
+        Ok(())
+    })
+}
+
+/// Runs the daemon in this process until it is told to stop; `when_ready` is called beside it, as any client would be.
+pub(super) fn run_here(
+    config: Config,
+    screen: &mut Screen,
+    when_ready: impl FnOnce(&Ready, &mut Screen) -> Result<(), CommandError> + Send,
+) -> Result<(), CommandError> {
+    std::thread::scope(|scope| {
+        let (announce, announced) = mpsc::sync_channel::<Ready>(1);
+        // The daemon's own threads must not wait for a client of theirs, so the client gets one of its own.
+        let client = scope.spawn(move || match announced.recv() {
+            Ok(ready) => when_ready(&ready, screen),
+            Err(_) => Ok(()), // The daemon ended before it was ready, and says why itself.
+        });
+        let ran = crate::daemon::run(config, move |ready| {
+            let _ = announce.send(ready.clone()); // The client waits for nothing else.
+        });
+        let greeted = client.join().unwrap_or(Ok(())); // A panic has been printed by its own thread.
+        ran.map_err(|error| CommandError::machine("run the daemon", error))?;
+        greeted
+    })
+}
+
+fn start(config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
+    if say_if_running(config, screen)? {
+        return Ok(());
+    }
+    match background::start(config)? {
+        Started::Ours(pid) => screen.line(&format!("started the daemon (pid {pid})"))?,
+        Started::Anothers(pid) => {
+            screen.line(&format!("the daemon is already running (pid {pid})"))?
+        }
+    }
+    Ok(())
+}
+
+/// Says that a daemon already runs, if one does.
+pub(super) fn say_if_running(config: &Config, screen: &mut Screen) -> Result<bool, CommandError> {
+    let Some(mut connection) = Connection::open_if_running(config)? else {
+        return Ok(false);
+    };
+    let ping = connection.ping()?;
+    screen.line(&format!("the daemon is already running (pid {})", ping.pid))?;
+    warn_of_versions(&ping.version, screen)?;
+    Ok(true)
+}
+
+fn stop(config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
+    match ending::end(config, Insistence::Ask, screen)? {
+        Ended::WasNotRunning => screen.line("the daemon is not running")?,
+        Ended::ByItself => screen.line("stopped the daemon")?,
+        Ended::Killed => screen.line("killed the daemon")?,
+    }
+    Ok(())
+}
+
+fn restart(
+    arguments: &RestartArgs,
+    config: &Config,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    let insistence = if arguments.force {
+        Insistence::Kill
+    } else {
+        Insistence::Ask
+    };
+    match ending::end(config, insistence, screen)? {
+        Ended::WasNotRunning => {}
+        Ended::ByItself => screen.line("stopped the daemon")?,
+        Ended::Killed => screen.line("killed the daemon")?,
+    }
+    start(config, screen)
+}
+
+fn status(config: &Config, format: Format, screen: &mut Screen) -> Result<(), CommandError> {
+    let mut connection = Connection::open(config)?;
+    let answer = connection.ask("daemon.ping", &wire::daemon::Empty {})?;
+    if format == Format::Json {
+        return Ok(screen.json(&answer)?);
+    }
+    let ping: wire::daemon::PingResult = connection.read("daemon.ping", answer)?;
+    match format {
+        Format::Quiet => screen.line(&ping.pid.to_string())?,
+        Format::Table | Format::Json => {
+            screen.print(&daemon_detail(&ping, config, screen.style()))?
+        }
+    }
+    warn_of_versions(&ping.version, screen)
+}
+
+fn warn_of_versions(daemon: &str, screen: &mut Screen) -> Result<(), CommandError> {
+    if daemon != VERSION {
+        screen.warning(&format!(
+            "this command is {VERSION} and the daemon is {daemon}; `agentcraft daemon restart` makes them one"
+        ))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,277 @@
+//! What the command was told, from defaults, `config.toml`, the environment and flags, in rising order.
+//!
+//! This is the only place that reads the environment, and it does nothing but read. Everything else takes a [`Config`].
+
+mod file;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use engine::LauncherMode;
+use platform::files::Durability;
+
+use crate::args::GlobalArgs;
+use file::FileConfig;
+
+/// The variables of a process, taken once.
+pub(crate) type Environment = BTreeMap<OsString, OsString>;
+
+/// The longest path of a socket: the kernel's address has 108 bytes and ends with a zero.
+const SOCKET_PATH_MAX: usize = 107;
+
+/// How long an agent may take to end after it was asked to.
+const STOP_GRACE_MS: u64 = 5_000;
+
+/// An hour: more than this is a mistake in the unit.
+const STOP_GRACE_MS_MAX: u64 = 3_600_000;
+
+const LOG_LEVEL: &str = "info";
+
+/// Everything that was decided before anything is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// Absolute, like every path here.
+    pub(crate) home: PathBuf,
+    pub(crate) socket: PathBuf,
+    pub(crate) configs_dir: PathBuf,
+    pub(crate) instances_dir: PathBuf,
+    pub(crate) state_dir: PathBuf,
+    pub(crate) log_file: PathBuf,
+    /// A level, or a filter of targets and levels.
+    pub(crate) log_level: String,
+    pub(crate) launcher: LauncherMode,
+    pub(crate) durability: Durability,
+    pub(crate) stop_grace: Duration,
+    /// Where a debug build ends itself as if it were killed; for tests.
+    pub(crate) crash_at: Option<String>,
+    /// Where a debug build writes the crash points it passes; for tests.
+    pub(crate) crash_trace: Option<PathBuf>,
+    /// Whence agents get the variables their templates name.
+    pub(crate) environment: Environment,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    #[error("there is no home folder: HOME is not set")]
+    NoHome,
+    #[error("could not make {} absolute", path.display())]
+    Absolute { path: PathBuf, source: io::Error },
+    #[error(
+        "the path of the socket is too long: {} has {length} bytes, and the system allows {SOCKET_PATH_MAX}",
+        path.display()
+    )]
+    SocketTooLong { path: PathBuf, length: usize },
+    #[error("{name} is {value:?}, but must be {expected}")]
+    Value {
+        name: String,
+        value: String,
+        expected: String,
+    },
+    #[error(transparent)]
+    Read(platform::files::FileError),
+    #[error("{}: {message}", path.display())]
+    Syntax { path: PathBuf, message: String },
+    #[error("{}: there is no setting called {key:?}", path.display())]
+    UnknownKey {
+        path: PathBuf,
+        key: String,
+        nearest: Option<&'static str>,
+    },
+}
+
+impl ConfigError {
+    /// What to do about it.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoHome => {
+                Some("set AGENTCRAFT_HOME to a folder of your own, or use --home".to_owned())
+            }
+            Self::SocketTooLong { .. } => Some(
+                "set AGENTCRAFT_SOCKET to a shorter path, such as $XDG_RUNTIME_DIR/agentcraft.sock"
+                    .to_owned(),
+            ),
+            Self::UnknownKey {
+                nearest: Some(nearest),
+                ..
+            } => Some(format!("did you mean {nearest}?")),
+            Self::UnknownKey { nearest: None, .. } => {
+                Some(format!("the settings are {}", file::KEYS.join(", ")))
+            }
+            Self::Absolute { .. } | Self::Value { .. } | Self::Read(_) | Self::Syntax { .. } => {
+                None
+            }
+        }
+    }
+}
+
+/// The environment of this process.
+pub(crate) fn environment() -> Environment {
+    std::env::vars_os().collect()
+}
+
+/// Whether colours may be used at all; whether they make sense is the terminal's matter.
+pub(crate) fn colors(global: &GlobalArgs, environment: &Environment) -> crate::render::Colors {
+    if global.no_color || variable(environment, "NO_COLOR").is_some() {
+        crate::render::Colors::Never
+    } else {
+        crate::render::Colors::OnTerminals
+    }
+}
+
+impl Config {
+    /// Decides everything. Reads `config.toml` and nothing else; changes nothing.
+    pub(crate) fn resolve(
+        global: &GlobalArgs,
+        environment: Environment,
+    ) -> Result<Self, ConfigError> {
+        let home = home(global, &environment)?;
+        let path = home.join("config.toml");
+        let file = match platform::files::read_bounded(&path, file::SIZE_MAX) {
+            Ok(bytes) => FileConfig::parse(&path, &bytes)?,
+            Err(error) if error.is_not_found() => FileConfig::default(),
+            Err(error) => return Err(ConfigError::Read(error)),
+        };
+        Self::layer(global, environment, home, file)
+    }
+
+    fn layer(
+        global: &GlobalArgs,
+        environment: Environment,
+        home: PathBuf,
+        file: FileConfig,
+    ) -> Result<Self, ConfigError> {
+        let here = |path: &OsStr| absolute(Path::new(path));
+        // What a file says is relative to where the file is; what a person says, to where the person is.
+        let of_home = |path: PathBuf| home.join(path);
+        let socket = match (&global.socket, variable(&environment, "AGENTCRAFT_SOCKET")) {
+            (Some(path), _) => here(path.as_os_str())?,
+            (None, Some(path)) => here(path)?,
+            (None, None) => file
+                .socket
+                .map_or_else(|| home.join("agentcraft.sock"), of_home),
+        };
+        let configs_dir = match &global.configs_dir {
+            Some(path) => here(path.as_os_str())?,
+            None => file
+                .configs_dir
+                .map_or_else(|| home.join("configs"), of_home),
+        };
+        let log_level = text(&environment, "AGENTCRAFT_LOG")?
+            .or(text(&environment, "LOG_LEVEL")?)
+            .or(file.log_level);
+        let launcher_mode = match text(&environment, "AGENTCRAFT_LAUNCHER_MODE")? {
+            Some(word) => launcher("AGENTCRAFT_LAUNCHER_MODE", &word)?,
+            None => file.launcher.unwrap_or_default(),
+        };
+        let debug = |name| {
+            if cfg!(debug_assertions) {
+                variable(&environment, name)
+            } else {
+                None
+            }
+        };
+        Ok(Self {
+            socket: short_enough(socket)?,
+            configs_dir,
+            instances_dir: home.join("instances"),
+            state_dir: home.join("state"),
+            log_file: home.join("logs").join("daemon.log"),
+            log_level: log_level.unwrap_or_else(|| LOG_LEVEL.to_owned()),
+            launcher: launcher_mode,
+            durability: file.durability.unwrap_or_default(),
+            stop_grace: Duration::from_millis(file.stop_grace_ms.unwrap_or(STOP_GRACE_MS)),
+            crash_at: debug("AGENTCRAFT_CRASH_AT")
+                .map(|point| point.to_string_lossy().into_owned()),
+            crash_trace: debug("AGENTCRAFT_CRASH_TRACE").map(PathBuf::from),
+            home,
+            environment,
+        })
+    }
+
+    /// Where the running daemon writes its pid.
+    pub(crate) fn pid_file(&self) -> PathBuf {
+        self.home.join("daemon.pid")
+    }
+
+    /// The folders in which programs are looked for.
+    pub(crate) fn program_path(&self) -> &OsStr {
+        variable(&self.environment, "PATH").unwrap_or_default()
+    }
+}
+
+fn launcher(name: &str, word: &str) -> Result<LauncherMode, ConfigError> {
+    match word {
+        "real" => Ok(LauncherMode::Real),
+        "mock" => Ok(LauncherMode::Mock),
+        other => Err(bad_value(name, other, "real or mock")),
+    }
+}
+
+fn durability(name: &str, word: &str) -> Result<Durability, ConfigError> {
+    match word {
+        "process" => Ok(Durability::ProcessDeath),
+        "power" => Ok(Durability::PowerLoss),
+        other => Err(bad_value(name, other, "process or power")),
+    }
+}
+
+fn home(global: &GlobalArgs, environment: &Environment) -> Result<PathBuf, ConfigError> {
+    if let Some(path) = &global.home {
+        return absolute(path);
+    }
+    match variable(environment, "AGENTCRAFT_HOME") {
+        Some(path) => absolute(Path::new(path)),
+        None => {
+            let user = platform::system::home_dir(environment).ok_or(ConfigError::NoHome)?;
+            Ok(user.join(".agentcraft"))
+        }
+    }
+}
+
+fn short_enough(path: PathBuf) -> Result<PathBuf, ConfigError> {
+    match path.as_os_str().len() {
+        length if length > SOCKET_PATH_MAX => Err(ConfigError::SocketTooLong { path, length }),
+        _ => Ok(path),
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, ConfigError> {
+    std::path::absolute(path).map_err(|source| ConfigError::Absolute {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// A variable that is set to something; an empty one counts as unset, as shells make it hard to tell them apart.
+fn variable<'a>(environment: &'a Environment, name: &str) -> Option<&'a OsStr> {
+    environment
+        .get(OsStr::new(name))
+        .map(OsString::as_os_str)
+        .filter(|value| !value.is_empty())
+}
+
+fn text(environment: &Environment, name: &str) -> Result<Option<String>, ConfigError> {
+    variable(environment, name)
+        .map(|value| {
+            value
+                .to_str()
+                .map(str::to_owned)
+                .ok_or_else(|| bad_value(name, &value.to_string_lossy(), "plain text"))
+        })
+        .transpose()
+}
+
+fn bad_value(name: &str, value: &str, expected: &str) -> ConfigError {
+    ConfigError::Value {
+        name: name.to_owned(),
+        value: value.to_owned(),
+        expected: expected.to_owned(),
+    }
+}

@@ -1,0 +1,124 @@
+//! `config.toml`: which settings it may hold, and what is wrong with one that holds others.
+
+use std::path::{Path, PathBuf};
+
+use engine::LauncherMode;
+use platform::files::Durability;
+use toml::{Table, Value};
+
+use super::{ConfigError, STOP_GRACE_MS_MAX, bad_value, durability, launcher};
+
+/// The largest `config.toml`: a hundred times what all settings with comments take.
+pub(super) const SIZE_MAX: u64 = 256 * 1024;
+
+/// Every setting.
+pub(super) const KEYS: [&str; 6] = [
+    "configs_dir",
+    "durability",
+    "launcher",
+    "log_level",
+    "socket",
+    "stop_grace_ms",
+];
+
+/// How alike two names must be for one to be offered in place of the other.
+const LIKENESS_MIN: f64 = 0.75;
+
+/// What the file says; nothing where it is silent.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct FileConfig {
+    pub(super) socket: Option<PathBuf>,
+    pub(super) configs_dir: Option<PathBuf>,
+    pub(super) log_level: Option<String>,
+    pub(super) launcher: Option<LauncherMode>,
+    pub(super) durability: Option<Durability>,
+    pub(super) stop_grace_ms: Option<u64>,
+}
+
+impl FileConfig {
+    pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Self, ConfigError> {
+        let table: Table = toml::from_slice(bytes).map_err(|error| ConfigError::Syntax {
+            path: path.to_owned(),
+            message: error.to_string().trim_end().to_owned(),
+        })?;
+        if let Some(key) = table.keys().find(|key| !KEYS.contains(&key.as_str())) {
+            return Err(ConfigError::UnknownKey {
+                path: path.to_owned(),
+                key: key.clone(),
+                nearest: nearest(key),
+            });
+        }
+        let setting = |key| Setting {
+            path,
+            key,
+            value: table.get(key),
+        };
+        Ok(Self {
+            socket: setting("socket").text()?.map(PathBuf::from),
+            configs_dir: setting("configs_dir").text()?.map(PathBuf::from),
+            log_level: setting("log_level").text()?.map(str::to_owned),
+            launcher: setting("launcher").word(launcher)?,
+            durability: setting("durability").word(durability)?,
+            stop_grace_ms: setting("stop_grace_ms").milliseconds()?,
+        })
+    }
+}
+
+struct Setting<'a> {
+    path: &'a Path,
+    key: &'a str,
+    value: Option<&'a Value>,
+}
+
+impl<'a> Setting<'a> {
+    fn name(&self) -> String {
+        format!("{} in {}", self.key, self.path.display())
+    }
+
+    fn text(&self) -> Result<Option<&'a str>, ConfigError> {
+        match self.value {
+            None => Ok(None),
+            Some(Value::String(text)) if !text.is_empty() => Ok(Some(text)),
+            Some(other) => Err(self.refuse(other, "a text that is not empty")),
+        }
+    }
+
+    fn word<T>(
+        &self,
+        parse: fn(&str, &str) -> Result<T, ConfigError>,
+    ) -> Result<Option<T>, ConfigError> {
+        self.text()?
+            .map(|word| parse(&self.name(), word))
+            .transpose()
+    }
+
+    fn milliseconds(&self) -> Result<Option<u64>, ConfigError> {
+        let Some(value) = self.value else {
+            return Ok(None);
+        };
+        match value.as_integer().map(u64::try_from) {
+            Some(Ok(number)) if number <= STOP_GRACE_MS_MAX => Ok(Some(number)),
+            _ => Err(self.refuse(
+                value,
+                &format!("a whole number of milliseconds up to {STOP_GRACE_MS_MAX}"),
+            )),
+        }
+    }
+
+    fn refuse(&self, value: &Value, expected: &str) -> ConfigError {
+        let shown = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        bad_value(&self.name(), &shown, expected)
+    }
+}
+
+fn nearest(key: &str) -> Option<&'static str> {
+    let key = key.replace('-', "_").to_lowercase();
+    let scored = KEYS
+        .into_iter()
+        .map(|known| (strsim::jaro_winkler(&key, known), known));
+    let best = scored.max_by(|(left, _), (right, _)| left.total_cmp(right));
+    best.filter(|(score, _)| *score >= LIKENESS_MIN)
+        .map(|(_, known)| known)
+}

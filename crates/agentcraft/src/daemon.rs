@@ -1,0 +1,238 @@
+//! The life of the daemon: prepare, build, announce, wait for a signal or a request to stop, drain, go.
+
+use std::{
+    io::IsTerminal,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use engine::{Engine, EngineConfig, chain};
+use platform::{
+    Guardian, Owner, Tasks, crash,
+    files::{self, Durability, FileLock, Lock, Mode},
+    pid,
+};
+use socket::{Listener, Service};
+use store::{Change, Store};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use crate::{config::Config, connection::VERSION};
+
+/// Threads that run tasks: the work is waiting, so more than a few would only cost memory.
+const THREADS_MAX: usize = 4;
+
+/// How long open connections have once every agent has stopped.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// The fact that tells this home from every other one, whatever path it has.
+const HOME_ID: &str = "home-id";
+
+/// What there is to say of a daemon that has come up.
+#[derive(Debug, Clone)]
+pub(crate) struct Ready {
+    pub(crate) socket: PathBuf,
+    pub(crate) pid: u32,
+}
+
+/// Runs the daemon until it is told to stop. `announce` is called once it answers.
+pub(crate) fn run(config: Config, announce: impl FnOnce(&Ready)) -> anyhow::Result<()> {
+    crash::arm(config.crash_at.as_deref());
+    if let Some(path) = &config.crash_trace {
+        crash::trace(path).context("could not open the trace of crash points")?;
+    }
+    log_to_stderr(&config);
+    let _home = prepare(&config)?;
+    let threads =
+        std::thread::available_parallelism().map_or(1, |cores| cores.get().min(THREADS_MAX));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .enable_all()
+        .build()
+        .context("could not start the runtime")?;
+    let result = runtime.block_on(live(&config, announce));
+    // Whatever still runs is stuck in a call of the system; the process ends without waiting for it.
+    runtime.shutdown_background();
+    result
+}
+
+fn log_to_stderr(config: &Config) {
+    let filter = tracing_subscriber::EnvFilter::try_new(&config.log_level).unwrap_or_default();
+    let logging = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .try_init();
+    drop(logging); // Somebody who logs already, in tests, goes on doing so.
+}
+
+/// Makes the folders, private to the user, and takes the home: one daemon for each.
+fn prepare(config: &Config) -> anyhow::Result<FileLock> {
+    let own = [
+        &config.home,
+        &config.state_dir,
+        &config.instances_dir,
+        &agent_logs(config),
+    ];
+    for folder in own {
+        files::create_private_dir(folder)?;
+    }
+    for folder in [&config.configs_dir, &config.configs_dir.join("templates")] {
+        files::create_dir_all(folder)?;
+    }
+    match files::lock_exclusive(&config.home.join("daemon.lock"))? {
+        Lock::Acquired(lock) => Ok(lock),
+        Lock::Held { by } => {
+            let who = by.map_or_else(String::new, |pid| format!(" (pid {pid})"));
+            bail!(
+                "another daemon{who} already uses {}; stop it with `agentcraft daemon stop`",
+                config.home.display()
+            )
+        }
+    }
+}
+
+async fn live(config: &Config, announce: impl FnOnce(&Ready)) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let tasks = Tasks::new();
+    let asked_to_stop = CancellationToken::new();
+    let mut signals = Signals::new()?;
+    let listener = Listener::bind(&config.socket).await?;
+    let (engine, guardian) = build(config, &tasks).await?;
+    let service = Arc::new(Service {
+        engine: engine.clone(),
+        version: VERSION,
+        home: config.home.to_string_lossy().into_owned(),
+        started,
+        shutdown: asked_to_stop.clone(),
+    });
+    let serving = tasks.child();
+    tasks.spawn(|_| socket::serve(listener, service, serving.clone()));
+    let ready = Ready {
+        socket: config.socket.clone(),
+        pid: pid::own_pid(),
+    };
+    let pid_file = config.home.join("daemon.pid");
+    files::write_atomic(
+        &pid_file,
+        format!("{}\n", ready.pid).as_bytes(),
+        Mode::PRIVATE,
+        Durability::ProcessDeath,
+    )?;
+    info!(version = VERSION, pid = ready.pid, socket = %ready.socket.display(), "ready");
+    announce(&ready);
+
+    tokio::select! {
+        () = asked_to_stop.cancelled() => info!("stopping: somebody asked for it"),
+        name = signals.next() => info!(name, "stopping: a signal came"),
+    }
+    stop(&engine, &tasks, &serving, &mut signals).await;
+    guardian.close().await;
+    files::remove_file_if_there(&pid_file)?;
+    info!("stopped");
+    Ok(())
+}
+
+async fn build(config: &Config, tasks: &Tasks) -> anyhow::Result<(Engine, Guardian)> {
+    let durability = match config.durability {
+        Durability::ProcessDeath => store::Durability::ProcessDeath,
+        Durability::PowerLoss => store::Durability::PowerLoss,
+    };
+    let store = Store::open(&config.state_dir.join("state.db"), durability)?;
+    let owner = Owner::starting(&home_id(&store).await?)?;
+    let executable = std::env::current_exe().context("could not find our own program")?;
+    let guardian = Guardian::spawn(&executable, &["guardian"], &owner)?;
+    watch(&guardian, tasks);
+    let engine_config = EngineConfig {
+        configs_dir: config.configs_dir.clone(),
+        instances_dir: config.instances_dir.clone(),
+        agent_logs_dir: agent_logs(config),
+        executable,
+        environment: config.environment.clone(),
+        launcher: config.launcher,
+        stop_grace: config.stop_grace,
+        durability: config.durability,
+    };
+    let engine = Engine::open(engine_config, store, guardian.clone(), owner, tasks.child()).await?;
+    Ok((engine, guardian))
+}
+
+fn agent_logs(config: &Config) -> PathBuf {
+    config.home.join("logs").join("agents")
+}
+
+async fn home_id(store: &Store) -> anyhow::Result<String> {
+    if let Some(id) = store.fact(HOME_ID).await? {
+        return Ok(id);
+    }
+    let id = platform::owner::fresh_id();
+    store
+        .write(vec![Change::PutFact {
+            key: HOME_ID.to_owned(),
+            value: id.clone(),
+        }])
+        .await?;
+    Ok(id)
+}
+
+/// A guardian that dies is replaced at once: without one, a crash of ours would leave agents running.
+fn watch(guardian: &Guardian, tasks: &Tasks) {
+    let guardian = guardian.clone();
+    tasks.spawn(|stop| async move {
+        loop {
+            tokio::select! { biased;
+                () = stop.cancelled() => return,
+                () = guardian.died() => {}
+            }
+            warn!("the guardian died; starting another");
+            if let Err(error) = guardian.respawn() {
+                error!(error = %chain(&error), "could not start another guardian");
+                return;
+            }
+        }
+    });
+}
+
+/// Ends every agent, then every connection. A second signal ends them without grace.
+async fn stop(engine: &Engine, tasks: &Tasks, serving: &Tasks, signals: &mut Signals) {
+    let limit = engine.shutdown_limit();
+    tokio::select! {
+        ended = tokio::time::timeout(limit, engine.shutdown()) => {
+            if ended.is_err() {
+                warn!(?limit, "some agents did not stop in time");
+            }
+        }
+        name = signals.next() => warn!(name, "stopping at once: a second signal came"),
+    }
+    serving.cancel();
+    tasks.cancel();
+    if let platform::Drained::Stuck(count) = tasks.drain(DRAIN).await {
+        warn!(count, "left while something was still at work");
+    }
+}
+
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("could not listen to signals");
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    /// The name of the next one.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}

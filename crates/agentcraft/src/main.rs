@@ -1,0 +1,28 @@
+//! The agentcraft command: parse, run, say what went wrong, exit with its code.
+
+mod args;
+mod commands;
+mod config;
+mod connection;
+mod daemon;
+mod error;
+mod exit;
+mod render;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let arguments = args::Arguments::parse();
+    let environment = config::environment();
+    let format = arguments.format();
+    let mut screen = render::Screen::of_process(config::colors(&arguments.global, &environment));
+    match commands::run(arguments, environment, &mut screen) {
+        Ok(()) => exit::Exit::Success.into(),
+        Err(error) => {
+            screen.failure(&error, format);
+            error.exit().into()
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The node: the state of its daemon, and the greeting of `up`.
+
+use std::time::Duration;
+
+use wire::daemon::PingResult;
+
+use super::{
+    fields::Fields,
+    style::{Style, Tone},
+    time::duration,
+};
+use crate::{config::Config, connection::VERSION};
+
+pub(crate) fn daemon_detail(ping: &PingResult, config: &Config, style: Style) -> String {
+    let mut fields = Fields::new(style, "agentcraft daemon", (Tone::Good, "running"));
+    fields
+        .field("version", &ping.version)
+        .field("pid", &ping.pid.to_string())
+        .field(
+            "running for",
+            &duration(Duration::try_from_secs_f64(ping.uptime).unwrap_or_default()),
+        )
+        .field("agents", &ping.agents.to_string())
+        .field("home", &ping.home)
+        .field("socket", &config.socket.display().to_string());
+    fields.finish()
+}
+
+/// What a person sees who has just started a node.
+pub(crate) fn welcome(config: &Config, pid: u32, style: Style) -> String {
+    let mut fields = Fields::new(
+        style,
+        &format!("agentcraft {VERSION}"),
+        (Tone::Good, "ready"),
+    );
+    fields
+        .field("home", &config.home.display().to_string())
+        .field("socket", &config.socket.display().to_string())
+        .field("configs", &config.configs_dir.display().to_string())
+        .field("logs", &config.home.join("logs").display().to_string())
+        .field("pid", &pid.to_string());
+    let mut text = fields.finish();
+    text.push_str("\nTry in another terminal:\n");
+    for command in [
+        "agentcraft agent list",
+        "agentcraft agent start starter",
+        "agentcraft doctor",
+    ] {
+        text.push_str(&format!("  {}\n", style.paint(Tone::Strong, command)));
+    }
+    text.push_str("\nCtrl-C stops the node.\n");
+    text
+}

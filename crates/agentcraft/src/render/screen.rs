@@ -1,0 +1,116 @@
+//! The two streams of the process, and what is known of the terminal behind them.
+
+use std::{
+    fmt,
+    io::{self, BufRead, IsTerminal, Write},
+};
+
+use serde::Serialize;
+
+use super::{
+    Colors, Style, failure,
+    style::{Tone, one_line},
+    table::Table,
+};
+use crate::{args::Format, error::CommandError};
+
+/// Where a command prints. Answers go to stdout; everything else to stderr.
+pub(crate) struct Screen {
+    out: Box<dyn Write + Send>,
+    err: Box<dyn Write + Send>,
+    out_style: Style,
+    err_style: Style,
+    /// Columns of the terminal; none if stdout is not one.
+    width: Option<usize>,
+}
+
+impl fmt::Debug for Screen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Screen")
+            .field("width", &self.width)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Screen {
+    /// The screen of this process.
+    pub(crate) fn of_process(colors: Colors) -> Self {
+        let (out, err) = (io::stdout(), io::stderr());
+        let style = |is_terminal| match (colors, is_terminal) {
+            (Colors::OnTerminals, true) => Style::Colored,
+            (Colors::OnTerminals, false) | (Colors::Never, _) => Style::Plain,
+        };
+        let width = terminal_size::terminal_size_of(&out).map(|(width, _)| usize::from(width.0));
+        Self {
+            out_style: style(out.is_terminal()),
+            err_style: style(err.is_terminal()),
+            width,
+            out: Box::new(out),
+            err: Box::new(err),
+        }
+    }
+
+    /// How answers are styled.
+    pub(crate) fn style(&self) -> Style {
+        self.out_style
+    }
+
+    /// Prints an answer, which ends with a line break.
+    pub(crate) fn print(&mut self, text: &str) -> io::Result<()> {
+        self.out.write_all(text.as_bytes())?;
+        self.out.flush()
+    }
+
+    /// Prints one line of an answer.
+    pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
+        self.print(&format!("{text}\n"))
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)?;
+        self.out.flush()
+    }
+
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
+        self.line(&serde_json::to_string_pretty(value)?)
+    }
+
+    pub(crate) fn table(&mut self, table: &Table) -> io::Result<()> {
+        self.print(&table.render(self.out_style, self.width))
+    }
+
+    /// Says something that is no part of the answer.
+    pub(crate) fn note(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.err, "{text}")
+    }
+
+    pub(crate) fn warning(&mut self, text: &str) -> io::Result<()> {
+        let label = self.err_style.paint(Tone::Doubtful, "warning:");
+        writeln!(self.err, "{label} {text}")
+    }
+
+    /// Says why a command failed. There is nobody left to tell if this fails too.
+    pub(crate) fn failure(&mut self, error: &CommandError, format: Format) {
+        let text = match (error, format) {
+            (CommandError::Shown(_), _) => return,
+            (CommandError::Print(error), _) if error.kind() == io::ErrorKind::BrokenPipe => return,
+            (error, Format::Json) => failure::json(error),
+            (error, Format::Table | Format::Quiet) => failure::text(error, self.err_style),
+        };
+        let _ = self.err.write_all(text.as_bytes());
+    }
+
+    /// Whether there is a person to ask.
+    pub(crate) fn can_ask(&self) -> bool {
+        io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
+    /// Asks a question that only `y` or `yes` agrees to.
+    pub(crate) fn confirm(&mut self, question: &str) -> io::Result<bool> {
+        write!(self.err, "{} [y/N] ", one_line(question))?;
+        self.err.flush()?;
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer)?;
+        Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    }
+}

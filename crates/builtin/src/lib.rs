@@ -1,0 +1,18 @@
+//! The built-in agent: an ACP agent without a model, without a network, inside our own binary.
+//!
+//! It speaks the Agent Client Protocol v1 by lines like any other agent, does what simple commands tell it, and asks
+//! before it changes anything. Samples and tests use it, and newcomers meet it first. `commands` is the list of what
+//! it understands; `serve` is the connection, `turn` the life of one prompt.
+
+mod serve;
+mod methods;
+mod session;
+mod history;
+mod archive;
+mod turn;
+mod updates;
+mod tool;
+mod commands;
+mod words;
+mod workspace;
+pub use serve::{Options, ServeError, run, serve};

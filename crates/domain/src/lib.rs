@@ -1,0 +1,10 @@
+//! What may happen: names, time, and the rules of everything that lives, as pure values and state machines.
+//!
+//! Nothing here reads a clock, a file or a random number; whoever performs the effects passes them in.
+
+pub mod lifecycle;
+mod name;
+mod time;
+
+pub use name::{NAME_MAX, Name, NameError};
+pub use time::Timestamp;

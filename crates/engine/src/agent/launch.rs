@@ -1,0 +1,125 @@
+//! From a record to something that can be started: program, arguments, environment, folder.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::PathBuf,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use catalog::{EnvironmentPattern, Interaction, Program, Template, launch_command};
+use domain::lifecycle::Process;
+use platform::{Guardian, Owner, OwnerTag, Spawn, Stream, base_environment};
+
+use super::{AgentRecord, log::AgentLog};
+use crate::{EngineConfig, LauncherMode};
+
+/// Numbers that no process can have, since the kernel's own stop below four million.
+static NEXT_MOCK_PID: AtomicU32 = AtomicU32::new(1 << 30);
+
+/// Turns records into plans.
+#[derive(Debug)]
+pub(crate) struct Launcher {
+    pub(crate) config: EngineConfig,
+    pub(crate) guardian: Guardian,
+    pub(crate) owner: Owner,
+}
+
+/// What to start.
+#[derive(Debug)]
+pub(crate) enum Plan {
+    Mock {
+        process: Process,
+    },
+    Real {
+        spawn: Box<Spawn>,
+        guardian: Guardian,
+        grace: Duration,
+        log: AgentLog,
+    },
+}
+
+impl Launcher {
+    /// What starting this agent means, or why it cannot be started.
+    pub(crate) fn plan(&self, record: &AgentRecord) -> Result<Plan, String> {
+        let dir = record.place.dir();
+        let command = launch_command(&record.template, &dir.to_string_lossy())
+            .map_err(|error| error.to_string())?;
+        if command.interaction == Interaction::PerTurn {
+            return Err("it has no lasting process: each prompt runs its program once".to_owned());
+        }
+        if self.config.launcher == LauncherMode::Mock {
+            let pid = NEXT_MOCK_PID.fetch_add(1, Ordering::Relaxed);
+            return Ok(Plan::Mock {
+                process: Process { pid, started: 0 },
+            });
+        }
+        let environment = launch_environment(&self.config, &record.template, &command.environment);
+        let spawn = Spawn {
+            program: self.program(&command.program),
+            args: command.args.into_iter().map(OsString::from).collect(),
+            env: environment,
+            cwd: dir.clone(),
+            stdin: Stream::Piped,
+            stdout: Stream::Piped,
+            stderr: Stream::Piped,
+            owner: self.tag(record)?,
+        };
+        let grace = record
+            .template
+            .stop_grace_ms
+            .map_or(self.config.stop_grace, Duration::from_millis);
+        let log = AgentLog {
+            path: self
+                .config
+                .agent_logs_dir
+                .join(format!("{}.log", record.name)),
+        };
+        Ok(Plan::Real {
+            spawn: Box::new(spawn),
+            guardian: self.guardian.clone(),
+            grace,
+            log,
+        })
+    }
+
+    pub(crate) fn tag(&self, record: &AgentRecord) -> Result<OwnerTag, String> {
+        self.owner
+            .tag(record.name.as_str())
+            .map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn program(&self, program: &Program) -> PathBuf {
+        match program {
+            Program::Own => self.config.executable.clone(),
+            Program::Named(name) => PathBuf::from(name),
+        }
+    }
+}
+
+/// The few variables every program needs, those its backend needs, and those its template sets.
+pub(crate) fn launch_environment(
+    config: &EngineConfig,
+    template: &Template,
+    patterns: &[EnvironmentPattern],
+) -> BTreeMap<OsString, OsString> {
+    let inherited = || {
+        config
+            .environment
+            .iter()
+            .map(|(key, value)| (key.clone(), value.clone()))
+    };
+    let mut environment = base_environment(inherited());
+    environment.extend(inherited().filter(|(key, _)| {
+        key.to_str()
+            .is_some_and(|key| patterns.iter().any(|it| it.matches(key)))
+    }));
+    environment.extend(
+        template
+            .env
+            .iter()
+            .map(|(key, value)| (key.into(), value.into())),
+    );
+    environment
+}

@@ -1,0 +1,574 @@
+//! The task that owns one agent: takes commands and events, lets the machine decide, keeps the decision, performs it.
+//!
+//! The order is always the same: decide, commit, show, act. Slow acts run as tasks of their own and come back as events,
+//! so a stop is never blocked behind a start.
+
+use std::{sync::Arc, time::Duration};
+
+use domain::{
+    Timestamp,
+    lifecycle::{Effect, Exit, Force, Input, Lifecycle, Process, Refusal, State},
+};
+use platform::{ProcessRef, Tasks, crash};
+use store::{Change, Entry, Store};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::{AgentRecord, AgentView, InstanceFile, Workspace, launch::Launcher, process};
+use crate::{EngineError, clock, engine::Registry};
+
+/// Commands that may wait: a client sends one and waits for its answer, so this many clients may queue up at one agent.
+const COMMANDS_MAX: usize = 64;
+
+/// Events that may wait: a process reports at most two.
+const EVENTS_MAX: usize = 8;
+
+/// What an agent needs of its surroundings.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) store: Store,
+    pub(crate) tasks: Tasks,
+    pub(crate) launcher: Launcher,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) workspace: Workspace,
+}
+
+type Reply = oneshot::Sender<Result<Option<Arc<AgentView>>, EngineError>>;
+
+/// What a face wants of an agent.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Start,
+    Stop,
+    Attach {
+        process: Process,
+        metadata: Vec<(String, String)>,
+    },
+    Detach {
+        cleanup: bool,
+    },
+    Destroy {
+        force: Force,
+    },
+    Shutdown,
+}
+
+/// What the tasks that act for an agent report.
+#[derive(Debug)]
+pub(crate) enum Event {
+    Launched { process: Process },
+    LaunchFailed { reason: String },
+    Exited { exit: Exit },
+}
+
+/// The way to an agent's task.
+#[derive(Debug, Clone)]
+pub(crate) struct AgentHandle {
+    commands: mpsc::Sender<(Command, Reply)>,
+    shown: watch::Receiver<Shown>,
+}
+
+/// The last committed record, and what everybody sees of it.
+#[derive(Debug, Clone)]
+struct Shown {
+    record: Arc<AgentRecord>,
+    view: Option<Arc<AgentView>>,
+}
+
+impl Shown {
+    fn of(record: &Arc<AgentRecord>) -> Self {
+        Self {
+            record: record.clone(),
+            view: record.view().map(Arc::new),
+        }
+    }
+}
+
+impl AgentHandle {
+    /// What everybody sees of it now.
+    pub(crate) fn view(&self) -> Option<Arc<AgentView>> {
+        self.shown.borrow().view.clone()
+    }
+
+    /// All that is kept of it now.
+    pub(crate) fn record(&self) -> Arc<AgentRecord> {
+        self.shown.borrow().record.clone()
+    }
+
+    /// Asks, and waits until what was asked for has happened or cannot happen.
+    pub(crate) async fn ask(
+        &self,
+        command: Command,
+    ) -> Result<Option<Arc<AgentView>>, EngineError> {
+        let (reply, answer) = oneshot::channel();
+        if self.commands.send((command, reply)).await.is_err() {
+            return Err(EngineError::ShuttingDown);
+        }
+        answer.await.unwrap_or(Err(EngineError::ShuttingDown))
+    }
+}
+
+/// How an agent's task begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begin {
+    /// It has just been created.
+    Fresh,
+    /// The daemon has come up and found it in the store.
+    Recovered,
+}
+
+/// Starts the task that owns the agent.
+pub(crate) fn spawn(
+    record: AgentRecord,
+    begin: Begin,
+    surroundings: &Arc<Surroundings>,
+) -> AgentHandle {
+    let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
+    let (events_in, events) = mpsc::channel(EVENTS_MAX);
+    let record = Arc::new(record);
+    let (shown_in, shown) = watch::channel(Shown::of(&record));
+    let mut task = AgentTask {
+        record,
+        around: surroundings.clone(),
+        shown: shown_in,
+        events: events_in,
+        process: None,
+        watching: None,
+        restart_at: None,
+        waiting: Vec::new(),
+        gone: false,
+    };
+    surroundings.tasks.spawn(|stop| async move {
+        if begin == Begin::Recovered {
+            task.recover().await;
+        }
+        task.run(stop, inbox, events).await;
+    });
+    AgentHandle { commands, shown }
+}
+
+struct AgentTask {
+    record: Arc<AgentRecord>,
+    around: Arc<Surroundings>,
+    shown: watch::Sender<Shown>,
+    events: mpsc::Sender<Event>,
+    process: Option<process::Ending>,
+    watching: Option<CancellationToken>,
+    restart_at: Option<Instant>,
+    waiting: Vec<(Until, Reply)>,
+    gone: bool,
+}
+
+/// What somebody waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    Started,
+    Stopped,
+    Destroyed,
+}
+
+impl AgentTask {
+    async fn run(
+        &mut self,
+        stop: CancellationToken,
+        mut inbox: mpsc::Receiver<(Command, Reply)>,
+        mut events: mpsc::Receiver<Event>,
+    ) {
+        while !self.gone {
+            let restart_at = self.restart_at;
+            tokio::select! { biased;
+                () = stop.cancelled() => break,
+                Some(event) = events.recv() => self.on_event(event).await,
+                command = inbox.recv() => match command {
+                    Some((command, reply)) => self.on_command(command, reply).await,
+                    None => break, // Every handle is gone.
+                },
+                () = due(restart_at) => {
+                    self.restart_at = None;
+                    self.try_input(Input::RestartDue).await;
+                }
+            }
+            self.answer_those_who_wait();
+        }
+    }
+
+    async fn recover(&mut self) {
+        let alive = self.record.lifecycle.process().is_some_and(|(process, _)| {
+            ProcessRef {
+                pid: process.pid,
+                start_time: process.started,
+            }
+            .alive()
+        });
+        self.try_input(Input::Recover { alive }).await;
+    }
+
+    async fn on_event(&mut self, event: Event) {
+        let input = match event {
+            Event::Launched { process } => Input::Launched { process },
+            Event::LaunchFailed { reason } => {
+                self.process = None;
+                Input::LaunchFailed { reason }
+            }
+            Event::Exited { exit } => {
+                self.process = None;
+                self.watching = None;
+                Input::Exited { exit }
+            }
+        };
+        self.try_input(input).await;
+    }
+
+    async fn on_command(&mut self, command: Command, reply: Reply) {
+        let (result, until) = match command {
+            Command::Start => (self.start().await, Some(Until::Started)),
+            Command::Stop => (self.input(Input::Stop).await, Some(Until::Stopped)),
+            Command::Shutdown => (self.input(Input::Shutdown).await, Some(Until::Stopped)),
+            Command::Attach { process, metadata } => (self.attach(process, metadata).await, None),
+            Command::Detach { cleanup: false } => (self.input(Input::Detach).await, None),
+            Command::Detach { cleanup: true } => match self.input(Input::Detach).await {
+                Ok(()) => (
+                    self.input(Input::Destroy { force: Force::No }).await,
+                    Some(Until::Destroyed),
+                ),
+                refused => (refused, None),
+            },
+            Command::Destroy { force } => (self.destroy(force).await, Some(Until::Destroyed)),
+        };
+        match (result, until) {
+            (Err(error), _) => answer(reply, Err(error)),
+            (Ok(()), Some(until)) => self.waiting.push((until, reply)),
+            (Ok(()), None) => answer(reply, Ok(self.shown.borrow().view.clone())),
+        }
+    }
+
+    async fn start(&mut self) -> Result<(), EngineError> {
+        self.refuse_if_damaged().await?;
+        self.input(Input::Start).await
+    }
+
+    async fn destroy(&mut self, force: Force) -> Result<(), EngineError> {
+        if force == Force::No {
+            self.refuse_if_damaged().await?;
+        }
+        self.input(Input::Destroy { force }).await
+    }
+
+    async fn attach(
+        &mut self,
+        process: Process,
+        metadata: Vec<(String, String)>,
+    ) -> Result<(), EngineError> {
+        let before = self.record.clone();
+        Arc::make_mut(&mut self.record).metadata.extend(metadata);
+        let result = self.input(Input::Attach { process }).await;
+        if result.is_err() {
+            self.record = before;
+        }
+        result
+    }
+
+    async fn refuse_if_damaged(&self) -> Result<(), EngineError> {
+        let file = self.instance_file();
+        let damage = self
+            .around
+            .tasks
+            .spawn_blocking(move |_| file.damage())
+            .await;
+        match damage {
+            Ok(None) => Ok(()),
+            Ok(Some(reason)) => Err(EngineError::Corrupted {
+                name: self.record.name.clone(),
+                dir: self.record.place.dir().clone(),
+                reason,
+            }),
+            Err(_) => Err(EngineError::ShuttingDown),
+        }
+    }
+
+    fn instance_file(&self) -> InstanceFile {
+        self.around.workspace.instance_file(&self.record.place)
+    }
+
+    /// An input nobody waits for: a refusal of it is a late event, a failure is logged.
+    async fn try_input(&mut self, input: Input) {
+        match self.input(input).await {
+            Ok(()) | Err(EngineError::Refused { .. }) => {}
+            Err(error) => {
+                warn!(agent = %self.record.name, error = %process::chain(&error), "could not go on")
+            }
+        }
+    }
+
+    async fn input(&mut self, input: Input) -> Result<(), EngineError> {
+        let now = clock::now();
+        let mut lifecycle = self.record.lifecycle.clone();
+        let effects = lifecycle
+            .apply(input, now)
+            .map_err(|refusal| EngineError::Refused {
+                name: self.record.name.clone(),
+                refusal,
+            })?;
+        if lifecycle != self.record.lifecycle {
+            self.commit(lifecycle, now).await?;
+            self.show().await;
+        }
+        for effect in effects {
+            let point = effect_name(&effect);
+            self.perform(effect).await?;
+            crash::point(point);
+        }
+        Ok(())
+    }
+
+    /// The new state is on disk before anybody hears of it or anything is done about it.
+    async fn commit(&mut self, lifecycle: Lifecycle, now: Timestamp) -> Result<(), EngineError> {
+        crash::point("lifecycle.before-commit");
+        let record = AgentRecord {
+            lifecycle,
+            updated_at: now,
+            ..self.record.as_ref().clone()
+        };
+        let changes = vec![self.put(&record), journal_entry(&record, now)];
+        self.write(changes).await?;
+        crash::point("lifecycle.after-commit");
+        self.record = Arc::new(record);
+        Ok(())
+    }
+
+    fn put(&self, record: &AgentRecord) -> Change {
+        Change::PutAgent {
+            name: record.name.to_string(),
+            record: record.to_json(),
+        }
+    }
+
+    async fn write(&self, changes: Vec<Change>) -> Result<(), EngineError> {
+        let name = self.record.name.to_string();
+        self.around
+            .store
+            .write(changes)
+            .await
+            .map_err(|source| EngineError::Store { name, source })
+    }
+
+    async fn show(&mut self) {
+        let shown = Shown::of(&self.record);
+        if let Some(view) = shown.view.clone() {
+            let (file, name) = (self.instance_file(), self.record.name.clone());
+            let written = self
+                .around
+                .tasks
+                .spawn_blocking(move |_| file.refresh(&view))
+                .await;
+            if let Ok(Err(error)) = written {
+                warn!(agent = %name, error = %process::chain(&error), "could not refresh the instance file");
+            }
+            crash::point("lifecycle.after-instance-file");
+        }
+        let status = shown
+            .view
+            .as_ref()
+            .map_or("hidden", |view| view.status.as_str());
+        info!(agent = %self.record.name, status, "agent");
+        self.shown.send_replace(shown);
+    }
+
+    async fn perform(&mut self, effect: Effect) -> Result<(), EngineError> {
+        match effect {
+            Effect::Launch => {
+                let plan = self.around.launcher.plan(&self.record);
+                match plan {
+                    Ok(plan) => {
+                        self.process =
+                            Some(process::run(&self.around.tasks, plan, self.events.clone()));
+                    }
+                    Err(reason) => {
+                        // The channel has room: the process that would report does not exist.
+                        let _ = self.events.try_send(Event::LaunchFailed { reason });
+                    }
+                }
+            }
+            Effect::AbortLaunch | Effect::Terminate => {
+                if let Some(process) = &self.process {
+                    process.ask();
+                }
+            }
+            Effect::Watch { process } => self.watch(process),
+            Effect::Unwatch => {
+                if let Some(watching) = self.watching.take() {
+                    watching.cancel();
+                }
+            }
+            Effect::ScheduleRestart { at } => {
+                self.restart_at = Some(Instant::now() + at.since(clock::now()));
+            }
+            Effect::CancelRestart => self.restart_at = None,
+            Effect::RemoveFiles => self.remove().await?,
+        }
+        Ok(())
+    }
+
+    fn watch(&mut self, process: Process) {
+        let unwatched = CancellationToken::new();
+        self.watching = Some(unwatched.clone());
+        let events = self.events.clone();
+        let process = ProcessRef {
+            pid: process.pid,
+            start_time: process.started,
+        };
+        self.around.tasks.spawn(|stop| async move {
+            tokio::select! { biased;
+                () = stop.cancelled() => {}
+                () = unwatched.cancelled() => {}
+                () = process.exited() => {
+                    let _ = events.send(Event::Exited { exit: Exit::Unknown }).await; // The agent may be gone too.
+                }
+            }
+        });
+    }
+
+    async fn remove(&mut self) -> Result<(), EngineError> {
+        let (workspace, place) = (self.around.workspace.clone(), self.record.place.clone());
+        let (name, dir) = (self.record.name.clone(), place.dir().clone());
+        let removed = self
+            .around
+            .tasks
+            .spawn_blocking(move |_| workspace.remove(&place))
+            .await;
+        match removed {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                return Err(EngineError::Workspace {
+                    name,
+                    dir,
+                    reason: process::chain(&error),
+                });
+            }
+            Err(_) => return Err(EngineError::ShuttingDown),
+        }
+        crash::point("lifecycle.files-removed");
+        let now = clock::now();
+        let entry = Change::Journal(Entry {
+            at: now.0,
+            kind: "agent.destroyed".into(),
+            agent: Some(name.to_string()),
+            body: "{}".into(),
+        });
+        self.write(vec![
+            Change::DeleteAgent {
+                name: name.to_string(),
+            },
+            entry,
+        ])
+        .await?;
+        self.around.registry.remove(&name);
+        self.gone = true;
+        Ok(())
+    }
+
+    fn answer_those_who_wait(&mut self) {
+        let state = self.record.lifecycle.state().clone();
+        let waiting = std::mem::take(&mut self.waiting);
+        for (until, reply) in waiting {
+            match self.outcome(until, &state) {
+                Some(outcome) => answer(reply, outcome),
+                None => self.waiting.push((until, reply)),
+            }
+        }
+    }
+
+    /// The answer to somebody who waits, if it is time for one.
+    fn outcome(
+        &self,
+        until: Until,
+        state: &State,
+    ) -> Option<Result<Option<Arc<AgentView>>, EngineError>> {
+        let name = || self.record.name.clone();
+        let shown = || Some(Ok(self.shown.borrow().view.clone()));
+        match (until, state) {
+            (Until::Destroyed, _) => self.gone.then_some(Ok(None)),
+            (Until::Started, State::Starting { .. }) | (Until::Stopped, State::Stopping { .. }) => {
+                None
+            }
+            (Until::Started, State::Failed { reason }) => Some(Err(EngineError::Launch {
+                name: name(),
+                reason: reason.clone(),
+            })),
+            (
+                Until::Started,
+                State::Stopping { .. } | State::Stopped { .. } | State::Destroying,
+            ) => {
+                let reason = "it was stopped before it had started".to_owned();
+                Some(Err(EngineError::Launch {
+                    name: name(),
+                    reason,
+                }))
+            }
+            (Until::Stopped, State::Destroying) => Some(Err(EngineError::Refused {
+                name: name(),
+                refusal: Refusal::NotThere,
+            })),
+            (
+                Until::Started,
+                State::Running { .. } | State::Crashed { .. } | State::Created | State::Creating,
+            )
+            | (
+                Until::Stopped,
+                State::Running { .. }
+                | State::Crashed { .. }
+                | State::Created
+                | State::Creating
+                | State::Starting { .. }
+                | State::Stopped { .. }
+                | State::Failed { .. },
+            ) => shown(),
+        }
+    }
+}
+
+fn answer(reply: Reply, outcome: Result<Option<Arc<AgentView>>, EngineError>) {
+    let _ = reply.send(outcome); // The asker may have left.
+}
+
+async fn due(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn journal_entry(record: &AgentRecord, now: Timestamp) -> Change {
+    let state =
+        serde_json::to_string(record.lifecycle.state()).expect("a state has only text keys");
+    let status = record
+        .lifecycle
+        .status()
+        .map_or("hidden", |status| status.as_str());
+    Change::Journal(Entry {
+        at: now.0,
+        kind: format!("agent.{status}"),
+        agent: Some(record.name.to_string()),
+        body: state,
+    })
+}
+
+fn effect_name(effect: &Effect) -> &'static str {
+    match effect {
+        Effect::Launch => "effect.launch",
+        Effect::AbortLaunch => "effect.abort-launch",
+        Effect::Terminate => "effect.terminate",
+        Effect::Watch { .. } => "effect.watch",
+        Effect::Unwatch => "effect.unwatch",
+        Effect::ScheduleRestart { .. } => "effect.schedule-restart",
+        Effect::CancelRestart => "effect.cancel-restart",
+        Effect::RemoveFiles => "effect.remove-files",
+    }
+}
+
+/// How long a whole node may take to stop its agents beyond their own grace.
+pub(crate) const STOP_MARGIN: Duration = Duration::from_secs(3);

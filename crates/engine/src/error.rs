@@ -1,0 +1,115 @@
+//! What can go wrong with what a face asks for. `kind` tells faces which of their own codes fits.
+
+use std::{io, path::PathBuf};
+
+use catalog::Problem;
+use domain::{Name, lifecycle::Refusal};
+use store::StoreError;
+
+/// Why the engine did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error("there is no template called {name}")]
+    TemplateNotFound { name: String },
+    #[error("there is no {kind} called {name}")]
+    ComponentNotFound { kind: &'static str, name: String },
+    #[error("there is no file {}", path.display())]
+    FileNotFound { path: PathBuf },
+    #[error("could not read {}", path.display())]
+    FileUnreadable { path: PathBuf, source: io::Error },
+    #[error("{} is not a valid template: {}", path.display(), summary(problems))]
+    Invalid {
+        path: PathBuf,
+        problems: Vec<Problem>,
+    },
+    #[error("template {template} refers to what is not there: {}", missing.join(", "))]
+    MissingComponents {
+        template: Name,
+        missing: Vec<String>,
+    },
+    #[error("there is no agent called {name}")]
+    AgentNotFound { name: String },
+    #[error("there is already an agent called {name}")]
+    AgentExists { name: Name },
+    #[error("could not prepare the workspace of {name} in {}: {reason}", dir.display())]
+    Workspace {
+        name: Name,
+        dir: PathBuf,
+        reason: String,
+    },
+    #[error("the workspace of {name} in {} is damaged: {reason}", dir.display())]
+    Corrupted {
+        name: Name,
+        dir: PathBuf,
+        reason: String,
+    },
+    #[error("could not start {name}: {reason}")]
+    Launch { name: Name, reason: String },
+    #[error("process {pid} cannot be attached to {name}: {reason}")]
+    NoSuchProcess {
+        name: Name,
+        pid: u32,
+        reason: &'static str,
+    },
+    #[error("{name}: {refusal}")]
+    Refused { name: Name, refusal: Refusal },
+    #[error("the daemon is shutting down")]
+    ShuttingDown,
+    #[error("could not keep what happened to {name}")]
+    Store { name: String, source: StoreError },
+}
+
+/// The kinds of failure that faces tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    TemplateNotFound,
+    ConfigNotFound,
+    ConfigValidation,
+    ComponentReference,
+    AgentNotFound,
+    AgentAlreadyRunning,
+    AgentAlreadyAttached,
+    AgentNotAttached,
+    WorkspaceInit,
+    InstanceCorrupted,
+    AgentLaunch,
+    /// What was asked for is wrong in itself.
+    InvalidParams {
+        field: &'static str,
+    },
+    Business,
+    Internal,
+}
+
+impl EngineError {
+    /// Which kind of failure this is.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::TemplateNotFound { .. } => ErrorKind::TemplateNotFound,
+            Self::ComponentNotFound { .. } | Self::FileNotFound { .. } => ErrorKind::ConfigNotFound,
+            Self::FileUnreadable { .. } | Self::Invalid { .. } => ErrorKind::ConfigValidation,
+            Self::MissingComponents { .. } => ErrorKind::ComponentReference,
+            Self::AgentNotFound { .. } => ErrorKind::AgentNotFound,
+            Self::AgentExists { .. } | Self::Workspace { .. } => ErrorKind::WorkspaceInit,
+            Self::Corrupted { .. } => ErrorKind::InstanceCorrupted,
+            Self::Launch { .. } => ErrorKind::AgentLaunch,
+            Self::NoSuchProcess { .. } => ErrorKind::InvalidParams { field: "pid" },
+            Self::Refused { refusal, .. } => match refusal {
+                Refusal::AlreadyRunning { .. } => ErrorKind::AgentAlreadyRunning,
+                Refusal::AlreadyAttached { .. } => ErrorKind::AgentAlreadyAttached,
+                Refusal::NotAttached => ErrorKind::AgentNotAttached,
+                Refusal::NotThere => ErrorKind::AgentNotFound,
+            },
+            Self::ShuttingDown => ErrorKind::Business,
+            Self::Store { .. } => ErrorKind::Internal,
+        }
+    }
+}
+
+fn summary(problems: &[Problem]) -> String {
+    let shown: Vec<String> = problems.iter().take(3).map(ToString::to_string).collect();
+    match problems.len().saturating_sub(shown.len()) {
+        0 => shown.join("; "),
+        more => format!("{}; and {more} more", shown.join("; ")),
+    }
+}

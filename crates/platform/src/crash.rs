@@ -1,0 +1,147 @@
+//! Named points at which a test lets the process die as by kill -9. Without debug assertions they are nothing.
+//!
+//! The names are the business of the crates that place the points; `trace` lets a test list those a run reaches.
+
+#[cfg(debug_assertions)]
+mod armed {
+    use std::{
+        fs::File,
+        io::Write,
+        path::Path,
+        sync::{Mutex, MutexGuard, PoisonError},
+    };
+
+    struct Plan {
+        /// Dies when this point has been reached this many more times.
+        death: Option<(String, u32)>,
+        trace: Option<File>,
+    }
+
+    static PLAN: Mutex<Plan> = Mutex::new(Plan {
+        death: None,
+        trace: None,
+    });
+
+    fn plan() -> MutexGuard<'static, Plan> {
+        PLAN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn arm(spec: Option<&str>) {
+        plan().death = spec.map(super::parse);
+    }
+
+    pub(super) fn trace(path: &Path) -> std::io::Result<()> {
+        let file = File::options().append(true).create(true).open(path)?;
+        plan().trace = Some(file);
+        Ok(())
+    }
+
+    pub(super) fn point(name: &str) {
+        let mut plan = plan();
+        if let Some(file) = &mut plan.trace {
+            // A test that misses a line fails by itself.
+            let _ = file.write_all(format!("{name}\n").as_bytes());
+        }
+        let Some((armed, times)) = &mut plan.death else {
+            return;
+        };
+        if armed == name {
+            *times -= 1;
+            if *times == 0 {
+                let _ = rustix::process::kill_process(
+                    rustix::process::getpid(),
+                    rustix::process::Signal::KILL,
+                );
+                // Nothing after the point may happen, whenever the signal is delivered.
+                loop {
+                    std::thread::park();
+                }
+            }
+        }
+    }
+}
+
+/// Chooses where to die: `name` the first time it is reached, `name:3` the third time, `None` nowhere.
+#[cfg_attr(
+    not(debug_assertions),
+    expect(unused_variables, reason = "Crash points are for tests.")
+)]
+pub fn arm(spec: Option<&str>) {
+    #[cfg(debug_assertions)]
+    armed::arm(spec);
+}
+
+/// Appends the name of every point that is reached to this file, a line each.
+#[cfg_attr(
+    not(debug_assertions),
+    expect(unused_variables, reason = "Crash points are for tests.")
+)]
+pub fn trace(path: &std::path::Path) -> std::io::Result<()> {
+    #[cfg(debug_assertions)]
+    armed::trace(path)?;
+    Ok(())
+}
+
+/// A place where a crash would be interesting.
+#[inline]
+#[cfg_attr(
+    not(debug_assertions),
+    expect(unused_variables, reason = "Crash points are for tests.")
+)]
+pub fn point(name: &str) {
+    #[cfg(debug_assertions)]
+    armed::point(name);
+}
+
+/// A number that is none belongs to the name.
+#[cfg(debug_assertions)]
+fn parse(spec: &str) -> (String, u32) {
+    spec.rsplit_once(':')
+        .and_then(|(name, times)| Some((name.to_owned(), times.parse().ok()?)))
+        .filter(|(_, times)| *times > 0)
+        .unwrap_or_else(|| (spec.to_owned(), 1))
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    #[test]
+    fn a_specification_names_a_point_and_perhaps_the_time() {
+        let check = |spec, name: &str, times| assert_eq!(parse(spec), (name.to_owned(), times));
+        check("commit", "commit", 1);
+        check("commit:3", "commit", 3);
+        check("store:commit", "store:commit", 1);
+        check("commit:0", "commit:0", 1);
+    }
+
+    /// Does nothing in an ordinary run; the test below starts it in a process of its own.
+    #[test]
+    fn role_of_the_crashing_process() {
+        let Some(path) = std::env::var_os("PLATFORM_TEST_CRASH_TRACE") else {
+            return;
+        };
+        trace(path.as_ref()).unwrap();
+        arm(Some("second:2"));
+        for name in ["first", "second", "third", "second", "never"] {
+            point(name);
+        }
+    }
+
+    #[test]
+    fn the_process_dies_at_the_armed_point_and_the_trace_lists_the_way_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace");
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "crash::tests::role_of_the_crashing_process"])
+            .env("PLATFORM_TEST_CRASH_TRACE", &path)
+            .stdout(std::process::Stdio::null())
+            .status()
+            .unwrap();
+        assert_eq!(status.signal(), Some(9));
+        let reached = std::fs::read_to_string(path).unwrap();
+        assert_eq!(reached, "first\nsecond\nthird\nsecond\n");
+    }
+}

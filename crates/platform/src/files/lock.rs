@@ -1,0 +1,146 @@
+//! A lock that the kernel frees when its holder dies, with the holder's pid inside the file.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Seek, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// A pid has at most ten digits; more than this was not written by us.
+const HOLDER_BYTES_MAX: u64 = 32;
+
+/// How often the lock is tried again when the file is replaced between opening and locking it.
+const ATTEMPTS_MAX: usize = 8;
+
+/// What came of the attempt.
+#[derive(Debug)]
+#[must_use]
+pub enum Lock {
+    Acquired(FileLock),
+    /// Somebody else has it; who, if they have written it already.
+    Held {
+        by: Option<u32>,
+    },
+}
+
+/// Held until it is dropped. The file stays, as removing it would let two holders lock two files of one name.
+#[derive(Debug)]
+pub struct FileLock {
+    file: File,
+    path: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    #[error("could not open the lock {path}")]
+    Open { path: PathBuf, source: io::Error },
+    #[error("could not lock {path}")]
+    Lock { path: PathBuf, source: io::Error },
+    #[error("could not write our pid into the lock {path}")]
+    Sign { path: PathBuf, source: io::Error },
+}
+
+/// Takes the lock, or says who has it; never waits.
+pub fn lock_exclusive(path: &Path) -> Result<Lock, LockError> {
+    let open_error = |source| LockError::Open {
+        path: path.to_owned(),
+        source,
+    };
+    for _ in 0..ATTEMPTS_MAX {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)
+            .map_err(open_error)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Ok(Lock::Held { by: holder(&file) });
+            }
+            Err(error) => {
+                return Err(LockError::Lock {
+                    path: path.to_owned(),
+                    source: error.into(),
+                });
+            }
+        }
+        let locked = file.metadata().map_err(open_error)?;
+        let same =
+            |named: std::fs::Metadata| (named.dev(), named.ino()) == (locked.dev(), locked.ino());
+        if path.metadata().is_ok_and(same) {
+            return FileLock::sign(file, path).map(Lock::Acquired);
+        }
+    }
+    Err(LockError::Lock {
+        path: path.to_owned(),
+        source: io::Error::other("the file was replaced again and again"),
+    })
+}
+
+impl FileLock {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn sign(mut file: File, path: &Path) -> Result<FileLock, LockError> {
+        let mut sign = || {
+            file.set_len(0)?;
+            file.rewind()?;
+            file.write_all(format!("{}\n", std::process::id()).as_bytes())
+        };
+        sign().map_err(|source| LockError::Sign {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(FileLock {
+            file,
+            path: path.to_owned(),
+        })
+    }
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        let _ = self.file.set_len(0); // An old pid inside misleads nobody but a reader of the file.
+        // A child between fork and exec still shares the open file, so closing alone might keep the lock a moment.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
+fn holder(file: &File) -> Option<u32> {
+    let bytes = super::read_up_to(file, HOLDER_BYTES_MAX).ok()??;
+    std::str::from_utf8(&bytes).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_holder_is_told_who_has_it_and_gets_it_afterwards() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let Lock::Acquired(first) = lock_exclusive(&path).unwrap() else {
+            panic!("nobody else can have it");
+        };
+        let ourselves = Some(std::process::id());
+        assert!(matches!(lock_exclusive(&path).unwrap(), Lock::Held { by } if by == ourselves));
+        drop(first);
+        assert!(matches!(lock_exclusive(&path).unwrap(), Lock::Acquired(_)));
+    }
+
+    #[test]
+    fn a_lock_in_a_missing_folder_is_an_error_that_names_it() {
+        let error = lock_exclusive(Path::new("/nowhere/at/all/lock")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "could not open the lock /nowhere/at/all/lock"
+        );
+    }
+}

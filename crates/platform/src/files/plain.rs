@@ -1,0 +1,132 @@
+//! Plain acts on paths of our own: look, list, copy, link, append.
+
+use std::{
+    fs::{self, DirBuilder, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use super::{Durability, FileError, Mode, read_bounded, write_atomic};
+
+/// The largest file that is copied whole: a user's own text beside ours, not a disk image.
+const COPY_MAX: u64 = 256 * 1024 * 1024;
+
+/// Whether anything has that name; a link that leads nowhere counts.
+pub fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+/// Whether it is a Unix socket.
+pub fn is_socket(path: &Path) -> bool {
+    path.symlink_metadata()
+        .is_ok_and(|metadata| metadata.file_type().is_socket())
+}
+
+/// Everything in a folder, in no order.
+pub fn list(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
+    let failed = |source| FileError::Read {
+        path: folder.to_owned(),
+        source,
+    };
+    fs::read_dir(folder)
+        .map_err(failed)?
+        .map(|entry| entry.map(|entry| entry.path()).map_err(failed))
+        .collect()
+}
+
+/// Makes a folder and its parents where they are missing.
+pub fn create_dir_all(folder: &Path) -> Result<(), FileError> {
+    let made = DirBuilder::new().recursive(true).create(folder);
+    made.map_err(|source| FileError::CreateDir {
+        path: folder.to_owned(),
+        source,
+    })
+}
+
+/// Copies a file with its permissions; the copy is there whole or not at all.
+pub fn copy_atomic(from: &Path, to: &Path) -> Result<(), FileError> {
+    let bytes = read_bounded(from, COPY_MAX)?;
+    let metadata = from.metadata().map_err(|source| FileError::Read {
+        path: from.to_owned(),
+        source,
+    })?;
+    write_atomic(
+        to,
+        &bytes,
+        Mode(metadata.permissions().mode() & 0o7777),
+        Durability::ProcessDeath,
+    )
+}
+
+/// Makes `link` lead to `target`.
+pub fn symlink(target: &Path, link: &Path) -> Result<(), FileError> {
+    std::os::unix::fs::symlink(target, link).map_err(|source| FileError::Write {
+        path: link.to_owned(),
+        source,
+    })
+}
+
+/// Removes a file or a link; one that is not there is removed already.
+pub fn remove_file_if_there(path: &Path) -> Result<(), FileError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(FileError::Remove {
+            path: path.to_owned(),
+            source: error,
+        }),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Appends to a log. When it would grow beyond `max` it becomes `NAME.old` first, so there are never more than two.
+pub fn append_bounded(path: &Path, bytes: &[u8], max: u64) -> Result<(), FileError> {
+    let failed = |source| FileError::Write {
+        path: path.to_owned(),
+        source,
+    };
+    let length = path.metadata().map_or(0, |metadata| metadata.len());
+    if length > 0 && length + bytes.len() as u64 > max {
+        let mut former = path.as_os_str().to_owned();
+        former.push(".old");
+        fs::rename(path, former).map_err(failed)?;
+    }
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(Mode::PRIVATE.0)
+        .open(path);
+    file.and_then(|mut file| file.write_all(bytes))
+        .map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_never_grows_beyond_two_files_of_the_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("agent.log");
+        for _ in 0..10 {
+            append_bounded(&log, &[b'x'; 40], 100).unwrap();
+        }
+        let mut sizes: Vec<u64> = list(folder.path())
+            .unwrap()
+            .iter()
+            .map(|path| path.metadata().unwrap().len())
+            .collect();
+        sizes.sort_unstable();
+        assert_eq!(sizes, [80, 80]);
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_there_and_can_be_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        symlink(Path::new("nowhere"), &link).unwrap();
+        assert!(is_there(&link));
+        remove_file_if_there(&link).unwrap();
+        remove_file_if_there(&link).unwrap();
+        assert!(!is_there(&link));
+    }
+}

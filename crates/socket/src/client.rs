@@ -1,0 +1,274 @@
+//! A client of the daemon's socket for commands: blocking, without a runtime, so that a command starts in a millisecond.
+//!
+//! It waits ten seconds for an answer, then asks the daemon whether it is still working on it, and goes on waiting as
+//! long as the daemon says so.
+
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, value::RawValue};
+use wire::daemon::{ErrorData, PingResult};
+
+/// How long an answer may take before the daemon is asked whether it is still working on it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The longest answer: the ceiling of a line on the socket is the daemon's own, and lists can be long.
+const ANSWER_MAX: u64 = 64 * 1024 * 1024;
+
+/// One connection to the daemon.
+#[derive(Debug)]
+pub struct Client {
+    socket: PathBuf,
+    reader: BufReader<UnixStream>,
+    next_id: u64,
+}
+
+/// The daemon could not be reached.
+#[derive(Debug, thiserror::Error)]
+#[error("could not connect to the daemon at {}", socket.display())]
+pub struct ConnectError {
+    pub socket: PathBuf,
+    pub source: io::Error,
+}
+
+/// A call that gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The daemon answered with an error.
+    #[error("{message}")]
+    Remote {
+        code: i64,
+        message: String,
+        data: Option<ErrorData>,
+    },
+    #[error("the daemon closed the connection during {method}")]
+    Closed { method: String },
+    #[error("the daemon no longer answers (waited for {method})")]
+    Silent { method: String },
+    #[error("could not exchange {method} with the daemon")]
+    Exchange { method: String, source: io::Error },
+    #[error("could not read the daemon's answer to {method}")]
+    Unreadable {
+        method: String,
+        source: serde_json::Error,
+    },
+}
+
+#[derive(serde::Deserialize)]
+struct Answer<'a> {
+    #[serde(default)]
+    id: Option<Value>,
+    #[serde(default, borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(default)]
+    error: Option<AnswerError>,
+}
+
+#[derive(serde::Deserialize)]
+struct AnswerError {
+    code: i64,
+    message: String,
+    #[serde(default)]
+    data: Option<Value>,
+}
+
+impl Client {
+    /// Connects to the daemon at `socket`.
+    pub fn connect(socket: &Path) -> Result<Self, ConnectError> {
+        let connect = || {
+            let stream = UnixStream::connect(socket)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            Ok(stream)
+        };
+        match connect() {
+            Ok(stream) => Ok(Self {
+                socket: socket.to_owned(),
+                reader: BufReader::new(stream),
+                next_id: 1,
+            }),
+            Err(source) => Err(ConnectError {
+                socket: socket.to_owned(),
+                source,
+            }),
+        }
+    }
+
+    /// Where the daemon listens.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Calls a method and waits for its answer, however long the daemon works on it.
+    pub fn call<R: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: &impl Serialize,
+    ) -> Result<R, CallError> {
+        let id = self.send(method, params)?;
+        loop {
+            match self.receive(method)? {
+                Some(line) => {
+                    if let Some(result) = read_answer(method, id, &line)? {
+                        return Ok(result);
+                    }
+                }
+                None => {
+                    if let Some(line) = self.ask_whether_working(method, id)? {
+                        return read_answer(method, id, &line)?.ok_or_else(|| CallError::Silent {
+                            method: method.to_owned(),
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Pings on the same connection. The answer to `waiting` may overtake the ping's; then it is returned.
+    fn ask_whether_working(
+        &mut self,
+        method: &str,
+        waiting: u64,
+    ) -> Result<Option<String>, CallError> {
+        let silent = || CallError::Silent {
+            method: method.to_owned(),
+        };
+        let ping = self.send("daemon.ping", &wire::daemon::Empty {})?;
+        let mut overtaken = None;
+        loop {
+            let line = self.receive(method)?.ok_or_else(silent)?;
+            if let Some(answer) = read_answer::<PingResult>("daemon.ping", ping, &line)? {
+                return match overtaken {
+                    Some(line) => Ok(Some(line)),
+                    None if answer.working > 0 => Ok(None),
+                    None => Err(silent()),
+                };
+            }
+            if answers(&line, waiting) {
+                overtaken = Some(line);
+            }
+        }
+    }
+
+    fn send(&mut self, method: &str, params: &impl Serialize) -> Result<u64, CallError> {
+        #[derive(Serialize)]
+        struct Request<'a, P> {
+            jsonrpc: &'static str,
+            id: u64,
+            method: &'a str,
+            params: &'a P,
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        let mut line = serde_json::to_vec(&Request {
+            jsonrpc: "2.0",
+            id,
+            method,
+            params,
+        })
+        .map_err(|source| CallError::Unreadable {
+            method: method.to_owned(),
+            source,
+        })?;
+        line.push(b'\n');
+        match self.reader.get_mut().write_all(&line) {
+            Ok(()) => Ok(id),
+            Err(source) => Err(CallError::Exchange {
+                method: method.to_owned(),
+                source,
+            }),
+        }
+    }
+
+    /// The next line, or nothing if none came within the patience.
+    fn receive(&mut self, method: &str) -> Result<Option<String>, CallError> {
+        let mut line = Vec::new();
+        loop {
+            match self
+                .reader
+                .by_ref()
+                .take(ANSWER_MAX)
+                .read_until(b'\n', &mut line)
+            {
+                Ok(0) => {
+                    return Err(CallError::Closed {
+                        method: method.to_owned(),
+                    });
+                }
+                Ok(_) if line.ends_with(b"\n") => break,
+                Ok(_) => {
+                    return Err(CallError::Closed {
+                        method: method.to_owned(),
+                    });
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) && line.is_empty() => return Ok(None),
+                // The rest of a line that has begun to come is on its way.
+                Err(error) if is_timeout(&error) => {}
+                Err(source) => {
+                    return Err(CallError::Exchange {
+                        method: method.to_owned(),
+                        source,
+                    });
+                }
+            }
+        }
+        String::from_utf8(line)
+            .map(Some)
+            .map_err(|_| CallError::Closed {
+                method: method.to_owned(),
+            })
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+    )
+}
+
+fn answers(line: &str, id: u64) -> bool {
+    serde_json::from_str::<Answer<'_>>(line)
+        .is_ok_and(|answer| answer.id.and_then(|id| id.as_u64()) == Some(id))
+}
+
+/// The result in `line` if it answers request `id`; notifications and other answers are passed over.
+fn read_answer<R: DeserializeOwned>(
+    method: &str,
+    id: u64,
+    line: &str,
+) -> Result<Option<R>, CallError> {
+    let unreadable = |source| CallError::Unreadable {
+        method: method.to_owned(),
+        source,
+    };
+    let answer: Answer<'_> = serde_json::from_str(line).map_err(unreadable)?;
+    let (result, error) = (answer.result, answer.error);
+    match answer.id {
+        Some(Value::Number(number)) if number.as_u64() == Some(id) => {}
+        // An error without an id speaks of a line the daemon could not read; it was ours.
+        None if error.is_some() => {}
+        _ => return Ok(None),
+    }
+    if let Some(AnswerError {
+        code,
+        message,
+        data,
+    }) = error
+    {
+        let data = data.and_then(|data| serde_json::from_value(data).ok());
+        return Err(CallError::Remote {
+            code,
+            message,
+            data,
+        });
+    }
+    serde_json::from_str(result.map_or("null", RawValue::get))
+        .map(Some)
+        .map_err(unreadable)
+}

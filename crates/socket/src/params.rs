@@ -1,0 +1,95 @@
+//! Parameters: parsed into their type once, with an error that names the field.
+
+use domain::Name;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::error::RpcError;
+
+/// Parses a request's parameters; absent ones count as an empty object.
+pub(crate) fn parse<P: DeserializeOwned>(params: Option<&RawValue>) -> Result<P, RpcError> {
+    let text = params.map_or("{}", RawValue::get);
+    if text.starts_with('[') {
+        return Err(RpcError::invalid_params(
+            "",
+            "parameters are given by name, in an object",
+        ));
+    }
+    let mut reader = serde_json::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let inner = error.inner().to_string();
+        // The position is one in a line the caller did not write by hand.
+        let message = inner.split(" at line ").next().unwrap_or(&inner).to_owned();
+        let path = error.path().to_string();
+        match (path.as_str(), missing(&message)) {
+            (".", Some(field)) => RpcError::invalid_params(field, "it is missing"),
+            (path, Some(field)) => {
+                RpcError::invalid_params(&format!("{path}.{field}"), "it is missing")
+            }
+            (".", None) => RpcError::invalid_params("", &message),
+            (path, None) => RpcError::invalid_params(path, &message),
+        }
+    })
+}
+
+/// The name in a field, checked before anything is looked up or made with it.
+pub(crate) fn name(field: &str, text: &str) -> Result<Name, RpcError> {
+    Name::parse(text).map_err(|error| RpcError::invalid_params(field, &error.to_string()))
+}
+
+/// One of a few words.
+pub(crate) fn word<T: Copy>(field: &str, text: &str, words: &[(&str, T)]) -> Result<T, RpcError> {
+    words
+        .iter()
+        .find(|(word, _)| *word == text)
+        .map(|(_, value)| *value)
+        .ok_or_else(|| {
+            let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            RpcError::invalid_params(
+                field,
+                &format!("{text:?} is not one of {}", known.join(", ")),
+            )
+        })
+}
+
+fn missing(message: &str) -> Option<&str> {
+    message.strip_prefix("missing field `")?.strip_suffix('`')
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::daemon::CreateParams;
+
+    use super::*;
+
+    fn refusal(params: &str) -> String {
+        let params = RawValue::from_string(params.to_owned()).unwrap();
+        parse::<CreateParams>(Some(&params))
+            .unwrap_err()
+            .into_object()
+            .message
+    }
+
+    #[test]
+    fn a_wrong_parameter_is_named() {
+        let cases = [
+            (r#"{"template":"t"}"#, "name: it is missing"),
+            (
+                r#"{"name":7,"template":"t"}"#,
+                "name: invalid type: integer `7`, expected a string",
+            ),
+            (
+                r#"{"name":"a","template":"t","overrides":{"workDirConflict":"maybe"}}"#,
+                "overrides.workDirConflict: unknown variant `maybe`, expected one of `error`, `overwrite`, `append`",
+            ),
+            (
+                r#"{"name":"a","template":"t","overrides":{"metadata":{"k":1}}}"#,
+                "overrides.metadata.k: invalid type: integer `1`, expected a string",
+            ),
+            ("[1]", "parameters are given by name, in an object"),
+        ];
+        for (params, words) in cases {
+            assert_eq!(refusal(params), words, "{params}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Reading the history back.
+
+use rusqlite::{Connection, params};
+
+/// Which lines of the history are wanted; what is absent does not narrow it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JournalQuery {
+    pub agent: Option<String>,
+    /// Only kinds that begin so, such as `agent.`.
+    pub kind_prefix: Option<String>,
+    /// Not before this moment, in milliseconds since the Unix epoch.
+    pub since: Option<i64>,
+    /// Only lines after this place in the order.
+    pub after_seq: Option<i64>,
+    /// Only lines whose body holds this text.
+    pub contains: Option<String>,
+    /// The newest lines, at most so many; they still come oldest first.
+    pub newest: Option<u32>,
+}
+
+/// A line of the history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JournalRow {
+    pub seq: i64,
+    pub at: i64,
+    pub kind: String,
+    pub agent: Option<String>,
+    pub body: String,
+}
+
+pub(crate) fn read(
+    connection: &Connection,
+    query: &JournalQuery,
+) -> rusqlite::Result<Vec<JournalRow>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT seq, at, kind, agent, body FROM (
+             SELECT * FROM journal
+             WHERE (?1 IS NULL OR agent = ?1)
+               AND (?2 IS NULL OR substr(kind, 1, length(?2)) = ?2)
+               AND (?3 IS NULL OR at >= ?3)
+               AND (?4 IS NULL OR seq > ?4)
+               AND (?5 IS NULL OR instr(body, ?5) > 0)
+             ORDER BY seq DESC LIMIT ?6
+         ) ORDER BY seq",
+    )?;
+    let limit = query.newest.map_or(-1, i64::from);
+    let rows = statement.query_map(
+        params![
+            query.agent,
+            query.kind_prefix,
+            query.since,
+            query.after_seq,
+            query.contains,
+            limit
+        ],
+        |row| {
+            Ok(JournalRow {
+                seq: row.get(0)?,
+                at: row.get(1)?,
+                kind: row.get(2)?,
+                agent: row.get(3)?,
+                body: row.get(4)?,
+            })
+        },
+    )?;
+    rows.collect()
+}

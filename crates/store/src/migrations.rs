@@ -1,0 +1,43 @@
+//! The schema, version by version. A newer store is refused; an older one is backed up and brought forward.
+
+use rusqlite::Connection;
+
+/// Each entry brings the store from the version of its index to the next.
+const STEPS: &[&str] = &["
+    CREATE TABLE facts (
+        key   TEXT PRIMARY KEY,
+        value TEXT NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE agents (
+        name   TEXT PRIMARY KEY,
+        record TEXT NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE journal (
+        seq   INTEGER PRIMARY KEY AUTOINCREMENT,
+        at    INTEGER NOT NULL,
+        kind  TEXT NOT NULL,
+        agent TEXT,
+        body  TEXT NOT NULL
+    );
+    CREATE INDEX journal_by_agent ON journal (agent, seq);
+    CREATE INDEX journal_by_time ON journal (at);
+"];
+
+/// The version this program reads and writes.
+pub(crate) fn current() -> i64 {
+    STEPS.len() as i64
+}
+
+pub(crate) fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+/// Brings the store from `from` to the current version, all or nothing.
+pub(crate) fn run(connection: &mut Connection, from: i64) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    for step in STEPS.iter().skip(usize::try_from(from).unwrap_or(0)) {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "user_version", current())?;
+    transaction.commit()
+}

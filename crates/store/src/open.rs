@@ -1,0 +1,193 @@
+//! Opening the store: pragmas, version check, backup before a migration, and the handle everybody holds.
+
+use std::{
+    fs::OpenOptions,
+    io,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rusqlite::Connection;
+
+use crate::{
+    change::Change,
+    journal::{self, JournalQuery, JournalRow},
+    migrations,
+    worker::{StoreError, Worker},
+};
+
+/// What a committed write survives.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// The death of this process at any moment.
+    #[default]
+    ProcessDeath,
+    /// Also the loss of power; each commit waits for the disk.
+    PowerLoss,
+}
+
+/// Why the store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("could not create the store at {}", path.display())]
+    Create { path: PathBuf, source: io::Error },
+    #[error("could not open the store at {}", path.display())]
+    Open {
+        path: PathBuf,
+        source: rusqlite::Error,
+    },
+    #[error(
+        "the store at {} was written by a newer version (schema {found}, this program knows {known}); \
+         install that version again, or point AGENTCRAFT_HOME to another folder",
+        path.display()
+    )]
+    Newer {
+        path: PathBuf,
+        found: i64,
+        known: i64,
+    },
+    #[error("could not back up the store to {} before bringing it forward", path.display())]
+    Backup {
+        path: PathBuf,
+        source: rusqlite::Error,
+    },
+    #[error("could not bring the store at {} forward to schema {to}", path.display())]
+    Migrate {
+        path: PathBuf,
+        to: i64,
+        source: rusqlite::Error,
+    },
+    #[error("could not start the store's thread")]
+    Thread { source: io::Error },
+}
+
+/// The store. Clones share it; the file is closed when the last one is dropped.
+#[derive(Debug, Clone)]
+pub struct Store {
+    writer: Arc<Worker>,
+    reader: Arc<Worker>,
+}
+
+impl Store {
+    /// Opens or creates the store in the file `path`, whose folder exists.
+    pub fn open(path: &Path, durability: Durability) -> Result<Self, OpenError> {
+        create_private(path)?;
+        let failed = |source| OpenError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        let mut writer = connect(path, durability).map_err(failed)?;
+        migrate(&mut writer, path)?;
+        let reader = connect(path, durability).map_err(failed)?;
+        let start = |connection, name| {
+            Worker::start(connection, name).map_err(|source| OpenError::Thread { source })
+        };
+        Ok(Self {
+            writer: Arc::new(start(writer, "store-writer")?),
+            reader: Arc::new(start(reader, "store-reader")?),
+        })
+    }
+
+    /// Writes all of `changes` or none; when it returns, they are as durable as the store was opened to be.
+    pub async fn write(&self, changes: Vec<Change>) -> Result<(), StoreError> {
+        self.writer.write(changes).await
+    }
+
+    /// Every agent's record, by name.
+    pub async fn agents(&self) -> Result<Vec<(String, String)>, StoreError> {
+        self.reader
+            .read("the agents", |connection| {
+                let mut statement =
+                    connection.prepare_cached("SELECT name, record FROM agents ORDER BY name")?;
+                let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                rows.collect()
+            })
+            .await
+    }
+
+    /// A fact of the node.
+    pub async fn fact(&self, key: &str) -> Result<Option<String>, StoreError> {
+        let key = key.to_owned();
+        self.reader
+            .read("a fact", move |connection| {
+                let mut statement =
+                    connection.prepare_cached("SELECT value FROM facts WHERE key = ?1")?;
+                let mut rows = statement.query([key])?;
+                rows.next()?.map(|row| row.get(0)).transpose()
+            })
+            .await
+    }
+
+    /// Lines of the history, oldest first.
+    pub async fn journal(&self, query: JournalQuery) -> Result<Vec<JournalRow>, StoreError> {
+        self.reader
+            .read("the journal", move |connection| {
+                journal::read(connection, &query)
+            })
+            .await
+    }
+}
+
+/// The file is its owner's alone from the first moment; SQLite gives its companions the same mode.
+fn create_private(path: &Path) -> Result<(), OpenError> {
+    let created = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path);
+    created.map(drop).map_err(|source| OpenError::Create {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn connect(path: &Path, durability: Durability) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(std::time::Duration::from_secs(5))?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    let synchronous = match durability {
+        Durability::ProcessDeath => "NORMAL",
+        Durability::PowerLoss => "FULL",
+    };
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    // The page cache counts against the daemon's idle memory; state is small.
+    connection.pragma_update(None, "cache_size", -1024)?;
+    Ok(connection)
+}
+
+fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
+    let known = migrations::current();
+    let found = migrations::version(connection).map_err(|source| OpenError::Open {
+        path: path.to_owned(),
+        source,
+    })?;
+    if found > known {
+        return Err(OpenError::Newer {
+            path: path.to_owned(),
+            found,
+            known,
+        });
+    }
+    if found == known {
+        return Ok(());
+    }
+    if found > 0 {
+        let backup = path.with_extension(format!("schema-{found}.backup"));
+        // A backup of the same version that is there already is the older, untouched one.
+        if !backup.exists() {
+            connection
+                .execute("VACUUM INTO ?1", [backup.to_string_lossy()])
+                .map_err(|source| OpenError::Backup {
+                    path: backup,
+                    source,
+                })?;
+        }
+    }
+    migrations::run(connection, found).map_err(|source| OpenError::Migrate {
+        path: path.to_owned(),
+        to: known,
+        source,
+    })
+}

@@ -1,0 +1,162 @@
+//! Claims about the store, against real files.
+
+use crate::{Change, Durability, Entry, JournalQuery, OpenError, Store};
+
+fn entry(at: i64, kind: &str, agent: &str) -> Change {
+    Change::Journal(Entry {
+        at,
+        kind: kind.into(),
+        agent: Some(agent.into()),
+        body: format!(r#"{{"n":{at}}}"#),
+    })
+}
+
+fn put(name: &str, record: &str) -> Change {
+    Change::PutAgent {
+        name: name.into(),
+        record: record.into(),
+    }
+}
+
+fn open(folder: &tempfile::TempDir) -> Store {
+    Store::open(&folder.path().join("state.db"), Durability::ProcessDeath).unwrap()
+}
+
+#[tokio::test]
+async fn what_is_written_is_there_after_reopening() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    store
+        .write(vec![
+            put("b", "{}"),
+            put("a", "1"),
+            entry(5, "agent.created", "a"),
+        ])
+        .await
+        .unwrap();
+    store
+        .write(vec![
+            put("a", "2"),
+            Change::DeleteAgent { name: "b".into() },
+        ])
+        .await
+        .unwrap();
+    store
+        .write(vec![Change::PutFact {
+            key: "node".into(),
+            value: "n-1".into(),
+        }])
+        .await
+        .unwrap();
+    drop(store);
+    let store = open(&folder);
+    assert_eq!(
+        store.agents().await.unwrap(),
+        [("a".to_owned(), "2".to_owned())]
+    );
+    assert_eq!(store.fact("node").await.unwrap().as_deref(), Some("n-1"));
+    assert_eq!(store.fact("other").await.unwrap(), None);
+    assert_eq!(
+        store.journal(JournalQuery::default()).await.unwrap().len(),
+        1
+    );
+}
+
+#[tokio::test]
+async fn the_journal_is_narrowed_by_every_part_of_a_query() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let lines = vec![
+        entry(1, "agent.created", "a"),
+        entry(2, "agent.running", "a"),
+        entry(3, "turn.started", "b"),
+        entry(4, "agent.stopped", "a"),
+    ];
+    store.write(lines).await.unwrap();
+    let cases: Vec<(JournalQuery, &[i64])> = vec![
+        (JournalQuery::default(), &[1, 2, 3, 4]),
+        (
+            JournalQuery {
+                agent: Some("a".into()),
+                ..Default::default()
+            },
+            &[1, 2, 4],
+        ),
+        (
+            JournalQuery {
+                kind_prefix: Some("turn.".into()),
+                ..Default::default()
+            },
+            &[3],
+        ),
+        (
+            JournalQuery {
+                since: Some(3),
+                ..Default::default()
+            },
+            &[3, 4],
+        ),
+        (
+            JournalQuery {
+                after_seq: Some(3),
+                ..Default::default()
+            },
+            &[4],
+        ),
+        (
+            JournalQuery {
+                contains: Some("\"n\":2".into()),
+                ..Default::default()
+            },
+            &[2],
+        ),
+        (
+            JournalQuery {
+                newest: Some(2),
+                ..Default::default()
+            },
+            &[3, 4],
+        ),
+    ];
+    for (query, moments) in cases {
+        let rows = store.journal(query.clone()).await.unwrap();
+        assert_eq!(
+            rows.iter().map(|row| row.at).collect::<Vec<_>>(),
+            moments,
+            "{query:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn many_writers_at_once_all_get_their_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let writes: Vec<_> = (0..500)
+        .map(|n| {
+            let store = store.clone();
+            tokio::spawn(async move { store.write(vec![put(&format!("a{n}"), "{}")]).await })
+        })
+        .collect();
+    for write in writes {
+        write.await.unwrap().unwrap();
+    }
+    assert_eq!(store.agents().await.unwrap().len(), 500);
+}
+
+#[tokio::test]
+async fn a_store_of_a_newer_version_is_refused_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.db");
+    drop(open(&folder));
+    rusqlite::Connection::open(&path)
+        .unwrap()
+        .pragma_update(None, "user_version", 99)
+        .unwrap();
+    let error = Store::open(&path, Durability::ProcessDeath).unwrap_err();
+    assert!(
+        matches!(error, OpenError::Newer { found: 99, .. }),
+        "{error}"
+    );
+    assert!(error.to_string().contains("newer version"), "{error}");
+}

@@ -1,0 +1,143 @@
+//! A thread that owns one connection. The writer commits whatever is waiting in one transaction, so that many callers
+//! share the price of a commit.
+
+use std::{io, sync::mpsc, thread};
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::change::Change;
+
+/// Jobs that may wait: each is a lifecycle step or a batch of events, so this is far beyond what a node has under way,
+/// and a caller that finds it full waits on a thread of its own rather than growing us.
+const JOBS_MAX: usize = 4096;
+
+/// How many jobs share one commit; beyond it latency would suffer more than throughput gains.
+const BATCH_MAX: usize = 256;
+
+/// Why a read or a write did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("could not write to the store")]
+    Write { source: rusqlite::Error },
+    #[error("could not read {what} from the store")]
+    Read {
+        what: &'static str,
+        source: rusqlite::Error,
+    },
+    #[error("the store is overloaded: {JOBS_MAX} jobs are waiting")]
+    Full,
+    #[error("the store is closed")]
+    Closed,
+}
+
+/// Whoever waits for a write.
+type Done = oneshot::Sender<Result<(), StoreError>>;
+
+enum Job {
+    Write { changes: Vec<Change>, done: Done },
+    Read(Box<dyn FnOnce(&Connection) + Send>),
+}
+
+/// The handle of the thread; dropping it ends the thread after the jobs that wait.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    jobs: Option<mpsc::SyncSender<Job>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Worker {
+    pub(crate) fn start(connection: Connection, name: &str) -> io::Result<Self> {
+        let (jobs, inbox) = mpsc::sync_channel(JOBS_MAX);
+        let thread = thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || run(connection, &inbox))?;
+        Ok(Self {
+            jobs: Some(jobs),
+            thread: Some(thread),
+        })
+    }
+
+    pub(crate) async fn write(&self, changes: Vec<Change>) -> Result<(), StoreError> {
+        let (done, answer) = oneshot::channel();
+        self.submit(Job::Write { changes, done })?;
+        answer.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (done, answer) = oneshot::channel();
+        self.submit(Job::Read(Box::new(move |connection| {
+            let _ = done.send(read(connection)); // The asker may have left.
+        })))?;
+        match answer.await {
+            Ok(result) => result.map_err(|source| StoreError::Read { what, source }),
+            Err(_) => Err(StoreError::Closed),
+        }
+    }
+
+    fn submit(&self, job: Job) -> Result<(), StoreError> {
+        let jobs = self.jobs.as_ref().ok_or(StoreError::Closed)?;
+        jobs.try_send(job).map_err(|error| match error {
+            mpsc::TrySendError::Full(_) => StoreError::Full,
+            mpsc::TrySendError::Disconnected(_) => StoreError::Closed,
+        })
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // A panic there has been reported by the panic hook.
+        }
+    }
+}
+
+fn run(mut connection: Connection, inbox: &mpsc::Receiver<Job>) {
+    while let Ok(first) = inbox.recv() {
+        let mut batch = Vec::new();
+        for job in std::iter::once(first).chain(inbox.try_iter().take(BATCH_MAX - 1)) {
+            match job {
+                Job::Write { changes, done } => batch.push((changes, done)),
+                Job::Read(read) => read(&connection),
+            }
+        }
+        commit(&mut connection, batch);
+    }
+}
+
+/// One transaction for all; if it fails, each by itself, so that one bad write does not take the others with it.
+fn commit(connection: &mut Connection, batch: Vec<(Vec<Change>, Done)>) {
+    if batch.is_empty() {
+        return;
+    }
+    let together = write(connection, batch.iter().flat_map(|(changes, _)| changes));
+    let alone = together.is_err() && batch.len() > 1;
+    let mut together = Some(together);
+    for (changes, done) in batch {
+        let result = match together.take() {
+            _ if alone => write(connection, &changes),
+            Some(Err(source)) => Err(source),
+            Some(Ok(())) | None => {
+                together = Some(Ok(()));
+                Ok(())
+            }
+        };
+        let _ = done.send(result.map_err(|source| StoreError::Write { source })); // The asker may have left.
+    }
+}
+
+fn write<'a>(
+    connection: &mut Connection,
+    changes: impl IntoIterator<Item = &'a Change>,
+) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    for change in changes {
+        change.apply(&transaction)?;
+    }
+    transaction.commit()
+}

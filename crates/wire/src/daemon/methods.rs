@@ -1,0 +1,132 @@
+//! The table of methods: what the registry must serve and the contract must list.
+
+use super::ErrorCode::{
+    self, AgentAlreadyAttached, AgentAlreadyRunning, AgentLaunch, AgentNotAttached, AgentNotFound,
+    ComponentReference, ConfigNotFound, ConfigValidation, InstanceCorrupted, TemplateNotFound,
+    WorkspaceInit,
+};
+
+/// One method of the socket.
+#[derive(Debug, Clone, Copy)]
+pub struct Method {
+    pub name: &'static str,
+    pub params: &'static str,
+    pub result: &'static str,
+    /// The business errors it may answer with, beside the protocol's own.
+    pub errors: &'static [ErrorCode],
+}
+
+const fn method(
+    name: &'static str,
+    params: &'static str,
+    result: &'static str,
+    errors: &'static [ErrorCode],
+) -> Method {
+    Method {
+        name,
+        params,
+        result,
+        errors,
+    }
+}
+
+/// Every method, in the order of the contract.
+pub const METHODS: &[Method] = &[
+    method("template.list", "{}", "AgentTemplate[]", &[]),
+    method(
+        "template.get",
+        "{ name }",
+        "AgentTemplate",
+        &[TemplateNotFound],
+    ),
+    method(
+        "template.load",
+        "{ filePath }",
+        "AgentTemplate",
+        &[ConfigNotFound, ConfigValidation],
+    ),
+    method("template.unload", "{ name }", "{ success }", &[]),
+    method(
+        "template.validate",
+        "{ filePath }",
+        "{ valid, template?, errors?, warnings? }",
+        &[],
+    ),
+    method("template.problems", "{}", "FileProblems[]", &[]),
+    method(
+        "agent.create",
+        "{ name, template, overrides? }",
+        "AgentMeta",
+        &[
+            TemplateNotFound,
+            ConfigValidation,
+            WorkspaceInit,
+            ComponentReference,
+        ],
+    ),
+    method(
+        "agent.start",
+        "{ name }",
+        "AgentMeta",
+        &[
+            AgentNotFound,
+            AgentAlreadyRunning,
+            AgentLaunch,
+            InstanceCorrupted,
+        ],
+    ),
+    method(
+        "agent.stop",
+        "{ name }",
+        "AgentMeta",
+        &[AgentNotFound, AgentAlreadyAttached],
+    ),
+    method(
+        "agent.destroy",
+        "{ name, force? }",
+        "{ success }",
+        &[AgentNotFound, AgentAlreadyAttached, InstanceCorrupted],
+    ),
+    method("agent.status", "{ name }", "AgentMeta", &[AgentNotFound]),
+    method("agent.list", "{}", "AgentMeta[]", &[]),
+    method(
+        "agent.resolve",
+        "{ name, template?, overrides? }",
+        "ResolveResult",
+        &[
+            AgentNotFound,
+            TemplateNotFound,
+            ConfigValidation,
+            WorkspaceInit,
+            ComponentReference,
+            InstanceCorrupted,
+        ],
+    ),
+    method(
+        "agent.attach",
+        "{ name, pid, metadata? }",
+        "AgentMeta",
+        &[AgentNotFound, AgentAlreadyRunning, AgentAlreadyAttached],
+    ),
+    method(
+        "agent.detach",
+        "{ name, cleanup? }",
+        "{ ok, workspaceCleaned }",
+        &[AgentNotFound, AgentNotAttached],
+    ),
+    method("skill.list", "{}", "Skill[]", &[]),
+    method("skill.get", "{ name }", "Skill", &[ConfigNotFound]),
+    method("prompt.list", "{}", "Prompt[]", &[]),
+    method("prompt.get", "{ name }", "Prompt", &[ConfigNotFound]),
+    method("mcp.list", "{}", "McpServer[]", &[]),
+    method("mcp.get", "{ name }", "McpServer", &[ConfigNotFound]),
+    method("workflow.list", "{}", "Workflow[]", &[]),
+    method("workflow.get", "{ name }", "Workflow", &[ConfigNotFound]),
+    method(
+        "daemon.ping",
+        "{}",
+        "{ version, uptime, agents, pid, working, home }",
+        &[],
+    ),
+    method("daemon.shutdown", "{}", "{ success }", &[]),
+];

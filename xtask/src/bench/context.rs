@@ -1,0 +1,123 @@
+//! What every benchmark needs: the binary as users run it, and a home of its own.
+
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+use serde::Deserialize;
+use tempfile::TempDir;
+
+use crate::workspace;
+
+#[derive(Debug, Default)]
+pub(super) struct Context {
+    release_binary: OnceCell<PathBuf>,
+}
+
+impl Context {
+    /// The release build of `agentcraft`, built on the first call.
+    pub(super) fn release_binary(&self) -> anyhow::Result<&Path> {
+        if let Some(path) = self.release_binary.get() {
+            return Ok(path);
+        }
+        let path = build_release()?;
+        Ok(self.release_binary.get_or_init(|| path))
+    }
+}
+
+/// The line of cargo's output that tells where an executable is.
+#[derive(Debug, Deserialize)]
+struct Artifact {
+    executable: Option<PathBuf>,
+}
+
+fn build_release() -> anyhow::Result<PathBuf> {
+    let mut command = workspace::cargo();
+    command.args([
+        "build",
+        "--release",
+        "--locked",
+        "--package",
+        "agentcraft",
+        "--bin",
+        "agentcraft",
+    ]);
+    // Cargo itself says where it put the file, whatever the target folder is.
+    command
+        .args(["--message-format", "json-render-diagnostics"])
+        .stderr(Stdio::inherit());
+    let output = command
+        .output()
+        .with_context(|| format!("could not start {command:?}"))?;
+    if !output.status.success() {
+        bail!("could not build agentcraft for release");
+    }
+    executable(&String::from_utf8_lossy(&output.stdout))
+        .context("cargo built no executable named agentcraft")
+}
+
+fn executable(messages: &str) -> Option<PathBuf> {
+    let artifacts = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Artifact>(line).ok());
+    artifacts
+        .filter_map(|artifact| artifact.executable)
+        .next_back()
+}
+
+/// An empty home that is deleted when it is dropped.
+#[derive(Debug)]
+pub(super) struct Home(TempDir);
+
+impl Home {
+    pub(super) fn new() -> anyhow::Result<Self> {
+        // The socket's path has to fit into 108 bytes, so the name stays short.
+        let folder = tempfile::Builder::new().prefix("ac-bench-").tempdir();
+        folder.map(Self).context("could not make a temporary home")
+    }
+
+    /// A command that sees this home and nothing else of the user's.
+    pub(super) fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .env("AGENTCRAFT_HOME", self.0.path())
+            .env("HOME", self.0.path());
+        if let Some(path) = std::env::var_os("PATH") {
+            command.env("PATH", path);
+        }
+        command
+            .current_dir(self.0.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_executable_is_read_from_what_cargo_prints() {
+        let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\nnot json\n\
+            {\"reason\":\"compiler-artifact\",\"executable\":\"/t/release/agentcraft\"}\n\
+            {\"reason\":\"build-finished\",\"success\":true}\n";
+        assert_eq!(
+            executable(messages),
+            Some(PathBuf::from("/t/release/agentcraft"))
+        );
+        assert_eq!(executable("{\"reason\":\"build-finished\"}"), None);
+    }
+
+    #[test]
+    fn a_home_ends_with_its_owner() {
+        let home = Home::new().unwrap();
+        let path = home.0.path().to_owned();
+        assert!(path.is_dir());
+        drop(home);
+        assert!(!path.exists());
+    }
+}
