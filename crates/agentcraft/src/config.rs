@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use domain::permission::Policy;
 use engine::LauncherMode;
 use platform::files::Durability;
 
@@ -34,8 +35,12 @@ const STOP_GRACE_MS_MAX: u64 = 3_600_000;
 
 const LOG_LEVEL: &str = "info";
 
+/// The home below the user's own, and the socket in it.
+const HOME: &str = ".agentcraft";
+const SOCKET: &str = "agentcraft.sock";
+
 /// Everything that was decided before anything is done.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
     /// Absolute, like every path here.
     pub(crate) home: PathBuf,
@@ -49,6 +54,8 @@ pub(crate) struct Config {
     pub(crate) launcher: LauncherMode,
     pub(crate) durability: Durability,
     pub(crate) stop_grace: Duration,
+    /// Permission rules of the whole node.
+    pub(crate) policy: Policy,
     /// Where a debug build ends itself as if it were killed; for tests.
     pub(crate) crash_at: Option<String>,
     /// Where a debug build writes the crash points it passes; for tests.
@@ -153,9 +160,7 @@ impl Config {
         let socket = match (&global.socket, variable(&environment, "AGENTCRAFT_SOCKET")) {
             (Some(path), _) => here(path.as_os_str())?,
             (None, Some(path)) => here(path)?,
-            (None, None) => file
-                .socket
-                .map_or_else(|| home.join("agentcraft.sock"), of_home),
+            (None, None) => file.socket.map_or_else(|| home.join(SOCKET), of_home),
         };
         let configs_dir = match &global.configs_dir {
             Some(path) => here(path.as_os_str())?,
@@ -187,12 +192,26 @@ impl Config {
             launcher: launcher_mode,
             durability: file.durability.unwrap_or_default(),
             stop_grace: Duration::from_millis(file.stop_grace_ms.unwrap_or(STOP_GRACE_MS)),
+            policy: file.policy.unwrap_or_default(),
             crash_at: debug("AGENTCRAFT_CRASH_AT")
                 .map(|point| point.to_string_lossy().into_owned()),
             crash_trace: debug("AGENTCRAFT_CRASH_TRACE").map(PathBuf::from),
             home,
             environment,
         })
+    }
+
+    /// The flags that lead another terminal, with an environment of its own, to this node.
+    pub(crate) fn flags(&self) -> String {
+        let mut flags = String::new();
+        let usual = platform::system::home_dir(&self.environment).map(|user| user.join(HOME));
+        if usual.as_ref() != Some(&self.home) {
+            flags.push_str(&format!(" --home {}", self.home.display()));
+        }
+        if self.socket != self.home.join(SOCKET) {
+            flags.push_str(&format!(" --socket {}", self.socket.display()));
+        }
+        flags
     }
 
     /// Where the running daemon writes its pid.
@@ -230,7 +249,7 @@ fn home(global: &GlobalArgs, environment: &Environment) -> Result<PathBuf, Confi
         Some(path) => absolute(Path::new(path)),
         None => {
             let user = platform::system::home_dir(environment).ok_or(ConfigError::NoHome)?;
-            Ok(user.join(".agentcraft"))
+            Ok(user.join(HOME))
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use engine::{Engine, EngineConfig, chain};
+use engine::{Drivers, Engine, EngineConfig, chain};
 use platform::{
     Guardian, Owner, Tasks, crash,
     files::{self, Durability, FileLock, Lock, Mode},
@@ -30,6 +30,9 @@ const DRAIN: Duration = Duration::from_secs(2);
 
 /// The fact that tells this home from every other one, whatever path it has.
 const HOME_ID: &str = "home-id";
+
+/// Everything that can take a turn.
+const DRIVERS: Drivers = Drivers { acp: acp::connect, print: print::driver };
 
 /// What there is to say of a daemon that has come up.
 #[derive(Debug, Clone)]
@@ -155,9 +158,15 @@ async fn build(config: &Config, tasks: &Tasks) -> anyhow::Result<(Engine, Guardi
         launcher: config.launcher,
         stop_grace: config.stop_grace,
         durability: config.durability,
+        policy: config.policy.at_home(&user_home(config)),
     };
-    let engine = Engine::open(engine_config, store, guardian.clone(), owner, tasks.child()).await?;
+    let engine = Engine::open(engine_config, store, guardian.clone(), owner, tasks.child(), DRIVERS).await?;
     Ok((engine, guardian))
+}
+
+/// What `~` in a rule stands for.
+fn user_home(config: &Config) -> String {
+    platform::system::home_dir(&config.environment).unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn agent_logs(config: &Config) -> PathBuf {

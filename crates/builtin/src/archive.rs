@@ -80,7 +80,10 @@ impl Archive {
         };
         self.workspace.dir.create_dir_all(FOLDER).map_err(keep)?;
         let file = file_of(&header.session_id);
-        self.workspace.dir.write_atomic(file, &header.line()).map_err(keep)?;
+        self.workspace
+            .dir
+            .write_atomic(file, &header.line())
+            .map_err(keep)?;
         self.prune();
         Ok(())
     }
@@ -102,7 +105,9 @@ impl Archive {
                     }
                     Err(source) => return Err(ArchiveError::Keep { id: id(), source }),
                 };
-                let appended = file.seek(SeekFrom::End(0)).and_then(|_| file.write_all(lines));
+                let appended = file
+                    .seek(SeekFrom::End(0))
+                    .and_then(|_| file.write_all(lines));
                 appended.map_err(|source| ArchiveError::Append { id: id(), source })
             }
             Save::Rewrite(lines) => {
@@ -127,10 +132,14 @@ impl Archive {
             }
         };
         let mut lines = bytes.split(|byte| *byte == b'\n');
-        let header = lines.next().and_then(|line| serde_json::from_slice(line).ok());
+        let header = lines
+            .next()
+            .and_then(|line| serde_json::from_slice(line).ok());
         let header: Header = header.ok_or_else(|| ArchiveError::Foreign { id: id.to_owned() })?;
         // The last line may be torn by a crash; it is left out, and whatever follows it starts a line of its own.
-        let entries: Vec<Box<RawValue>> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
+        let entries: Vec<Box<RawValue>> = lines
+            .filter_map(|line| serde_json::from_slice(line).ok())
+            .collect();
         if !bytes.ends_with(b"\n") {
             let _ = self.save(&header, &Save::Append(b"\n".to_vec())); // Without it one more entry is lost.
         }
@@ -144,13 +153,22 @@ impl Archive {
     }
 
     fn glance(&self, id: &str) -> Option<Glance> {
-        let file = self.workspace.dir.open_file(file_of(id), Access::Read).ok()?;
-        let updated_at = file.metadata().and_then(|metadata| metadata.modified()).ok()?;
+        let file = self
+            .workspace
+            .dir
+            .open_file(file_of(id), Access::Read)
+            .ok()?;
+        let updated_at = file
+            .metadata()
+            .and_then(|metadata| metadata.modified())
+            .ok()?;
         let mut bytes = Vec::new();
         file.take(GLANCE_BYTES).read_to_end(&mut bytes).ok()?;
         let mut lines = bytes.split(|byte| *byte == b'\n');
         let header = serde_json::from_slice(lines.next()?).ok()?;
-        let entries = lines.take(2).filter_map(|line| serde_json::from_slice(line).ok());
+        let entries = lines
+            .take(4)
+            .filter_map(|line| serde_json::from_slice(line).ok());
         let history = History::restored(entries.collect(), 0);
         let title = history.title().map(str::to_owned);
         Some(Glance {

@@ -150,8 +150,12 @@ fn without_length(update: SessionUpdate) -> SessionUpdate {
     };
     match update {
         SessionUpdate::UserMessageChunk(chunk) => SessionUpdate::UserMessageChunk(shortened(chunk)),
-        SessionUpdate::AgentMessageChunk(chunk) => SessionUpdate::AgentMessageChunk(shortened(chunk)),
-        SessionUpdate::AgentThoughtChunk(chunk) => SessionUpdate::AgentThoughtChunk(shortened(chunk)),
+        SessionUpdate::AgentMessageChunk(chunk) => {
+            SessionUpdate::AgentMessageChunk(shortened(chunk))
+        }
+        SessionUpdate::AgentThoughtChunk(chunk) => {
+            SessionUpdate::AgentThoughtChunk(shortened(chunk))
+        }
         SessionUpdate::ToolCall(mut call) => {
             call.content = vec!["(too long to keep)".into()];
             call.raw_input = None;

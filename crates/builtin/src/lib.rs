@@ -4,15 +4,15 @@
 //! before it changes anything. Samples and tests use it, and newcomers meet it first. `commands` is the list of what
 //! it understands; `serve` is the connection, `turn` the life of one prompt.
 
-mod serve;
-mod methods;
-mod session;
-mod history;
 mod archive;
+mod commands;
+mod history;
+mod methods;
+mod serve;
+mod session;
+mod tool;
 mod turn;
 mod updates;
-mod tool;
-mod commands;
 mod words;
 mod workspace;
 pub use serve::{Options, ServeError, run, serve};

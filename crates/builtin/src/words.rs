@@ -106,7 +106,11 @@ mod tests {
     fn a_line_is_a_name_and_the_rest() {
         let check = |text, name: &str, rest: &str, slash| {
             let name = name.to_owned();
-            assert_eq!(Line::parse(text), Some(Line { name, rest, slash }), "{text}");
+            assert_eq!(
+                Line::parse(text),
+                Some(Line { name, rest, slash }),
+                "{text}"
+            );
         };
         check("/List src", "list", "src", true);
         check("  help ", "help", "", false);

@@ -26,7 +26,11 @@ impl Workspace {
     pub(crate) fn open(root: &Path) -> Result<Workspace, ConfinedError> {
         let dir = ConfinedDir::open(root)?;
         let real = root.canonicalize().unwrap_or_else(|_| root.to_owned());
-        let root = if root.is_absolute() { root.to_owned() } else { real.clone() };
+        let root = if root.is_absolute() {
+            root.to_owned()
+        } else {
+            real.clone()
+        };
         Ok(Workspace { root, real, dir })
     }
 
@@ -81,5 +85,9 @@ impl Workspace {
 
 /// The empty path means the workspace itself, which is written as a dot.
 fn or_dot(path: &Path) -> &Path {
-    if path.as_os_str().is_empty() { Path::new(".") } else { path }
+    if path.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        path
+    }
 }

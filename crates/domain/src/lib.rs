@@ -4,7 +4,10 @@
 
 pub mod lifecycle;
 mod name;
+pub mod permission;
+pub mod session;
 mod time;
+pub mod turn;
 
 pub use name::{NAME_MAX, Name, NameError};
 pub use time::Timestamp;

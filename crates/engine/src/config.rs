@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
+use domain::permission::Policy;
 use platform::files::Durability;
 
 /// Everything the engine must know of the node.
@@ -21,6 +22,8 @@ pub struct EngineConfig {
     /// How long a process has after SIGTERM unless its template says otherwise.
     pub stop_grace: Duration,
     pub durability: Durability,
+    /// Rules of the whole node, which come before those of a template.
+    pub policy: Policy,
 }
 
 /// Whether agents are real processes.

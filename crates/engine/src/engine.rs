@@ -2,11 +2,16 @@
 
 mod create;
 mod registry;
+mod run;
+mod source;
 
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Arc, atomic::AtomicBool, atomic::Ordering},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -16,14 +21,16 @@ use domain::{
     lifecycle::{Force, LaunchMode, Process, WorkspacePolicy},
 };
 use platform::{Guardian, Owner, ProcessRef, Tasks};
-use store::Store;
+use store::{JournalQuery, JournalRow, Store};
 
 pub(crate) use registry::Registry;
+pub use run::{RunAgent, RunResult, RunTemplate};
+pub(crate) use source::{AgentSource, Via, surroundings};
 
 use crate::{
-    AgentView, EngineConfig, EngineError, Library, Validation, WorkDir,
+    AgentView, Drivers, EngineConfig, EngineError, Library, Sessions, Validation, WorkDir,
     agent::{self, AgentHandle, Command, Surroundings, Workspace},
-    recovery,
+    recovery, session,
 };
 
 /// The engine. Clones are the same one.
@@ -36,6 +43,7 @@ pub struct Engine {
 struct Inner {
     library: Arc<Library>,
     around: Arc<Surroundings>,
+    sessions: Sessions,
     closing: AtomicBool,
 }
 
@@ -76,31 +84,70 @@ impl Engine {
         guardian: Guardian,
         owner: Owner,
         tasks: Tasks,
+        drivers: Drivers,
     ) -> Result<Self, EngineError> {
         let library = Arc::new(Library::new(config.configs_dir.clone()));
+        let node_policy = config.policy.clone();
+        let launcher = Arc::new(agent::Launcher {
+            config,
+            guardian,
+            owner,
+        });
         let around = Arc::new(Surroundings {
-            store,
-            tasks,
+            store: store.clone(),
+            tasks: tasks.clone(),
             registry: Arc::default(),
             workspace: Workspace {
-                instances_dir: config.instances_dir.clone(),
-                durability: config.durability,
+                instances_dir: launcher.config.instances_dir.clone(),
+                durability: launcher.config.durability,
             },
-            launcher: agent::Launcher {
-                config,
-                guardian,
-                owner,
-            },
+            launcher: launcher.clone(),
+            drivers,
+        });
+        let agents = AgentSource {
+            registry: around.registry.clone(),
+            library: library.clone(),
+            launcher,
+            drivers,
+            tasks: tasks.clone(),
+            print: Mutex::default(),
+        };
+        let sessions = Sessions::new(session::Surroundings {
+            store,
+            tasks,
+            agents: Arc::new(agents),
+            node_policy,
         });
         recovery::prepare_library(&library, &around).await?;
         recovery::take_up(&around).await?;
+        sessions.take_up().await?;
+        let inner = Inner {
+            library,
+            around,
+            sessions,
+            closing: AtomicBool::new(false),
+        };
         Ok(Self {
-            inner: Arc::new(Inner {
-                library,
-                around,
-                closing: AtomicBool::new(false),
-            }),
+            inner: Arc::new(inner),
         })
+    }
+
+    /// Conversations.
+    pub fn sessions(&self) -> &Sessions {
+        &self.inner.sessions
+    }
+
+    /// The history of the node.
+    pub async fn journal(&self, query: JournalQuery) -> Result<Vec<JournalRow>, EngineError> {
+        let read = self.inner.around.store.journal(query).await;
+        read.map_err(|source| EngineError::Store {
+            name: "the journal".to_owned(),
+            source,
+        })
+    }
+
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.inner.around.tasks
     }
 
     /// Templates and components.

@@ -1,9 +1,13 @@
 //! What can go wrong with what a face asks for. `kind` tells faces which of their own codes fits.
 
-use std::{io, path::PathBuf};
+use std::{io, path::PathBuf, time::Duration};
 
 use catalog::Problem;
-use domain::{Name, lifecycle::Refusal};
+use domain::{
+    Name,
+    lifecycle::Refusal,
+    session::{self, Lease},
+};
 use store::StoreError;
 
 /// Why the engine did not do what it was asked.
@@ -53,6 +57,19 @@ pub enum EngineError {
     },
     #[error("{name}: {refusal}")]
     Refused { name: Name, refusal: Refusal },
+    #[error("{name} is not running; start it with `agentcraft agent start {name}`")]
+    NotStarted { name: Name },
+    #[error("there is no session {id}")]
+    SessionNotFound { id: String },
+    #[error("the session {id} is over ({state:?}); its history can still be read")]
+    SessionOver { id: String, state: Lease },
+    #[error("{session}: {refusal}")]
+    SessionRefused {
+        session: String,
+        refusal: session::Refusal,
+    },
+    #[error("{name} did not finish within {} s; the turn was cancelled", limit.as_secs())]
+    TurnTimeout { name: Name, limit: Duration },
     #[error("the daemon is shutting down")]
     ShuttingDown,
     #[error("could not keep what happened to {name}")]
@@ -100,7 +117,12 @@ impl EngineError {
                 Refusal::NotAttached => ErrorKind::AgentNotAttached,
                 Refusal::NotThere => ErrorKind::AgentNotFound,
             },
-            Self::ShuttingDown => ErrorKind::Business,
+            Self::NotStarted { .. } => ErrorKind::AgentNotAttached,
+            Self::SessionNotFound { .. }
+            | Self::SessionOver { .. }
+            | Self::SessionRefused { .. }
+            | Self::TurnTimeout { .. }
+            | Self::ShuttingDown => ErrorKind::Business,
             Self::Store { .. } => ErrorKind::Internal,
         }
     }

@@ -6,13 +6,25 @@
 mod agent;
 mod clock;
 mod config;
+mod driver;
 mod engine;
 mod error;
+mod event_log;
 mod library;
 mod recovery;
+mod session;
 
 pub use agent::{AgentView, WorkDir, WorkDirConflict, chain};
 pub use config::{EngineConfig, LauncherMode};
-pub use engine::{Create, Engine, Overrides, Resolved};
+pub use driver::{
+    AcpProcess, AskRequest, Connecting, Continuity, Driver, DriverError, DriverFuture,
+    DriverSurroundings, Drivers, OpenSession, Opened, PrintProgram, SessionSink, Turn, TurnOptions,
+};
+pub use engine::{Create, Engine, Overrides, Resolved, RunAgent, RunResult, RunTemplate};
 pub use error::{EngineError, ErrorKind};
+pub use event_log::{EventLog, Page};
 pub use library::{FileProblems, Library, Validation};
+pub use session::{
+    AttachAs, CreateSession, EventReader, Prompt, SessionView, Sessions, TurnOutcome,
+};
+pub use store::{JournalQuery, JournalRow};

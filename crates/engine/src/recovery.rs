@@ -74,21 +74,28 @@ pub(crate) async fn take_up(around: &Arc<Surroundings>) -> Result<(), EngineErro
             "ended what an earlier daemon had left"
         );
     }
+    let (settled, mut all_settled) = mpsc::channel(1);
     for (name, text) in around.store.agents().await.map_err(of_the_node)? {
         match serde_json::from_str::<AgentRecord>(&text) {
             Ok(record) => {
                 clean(around, &record).await;
                 let name = record.name.clone();
+                let begin = Begin::Recovered {
+                    settled: settled.clone(),
+                };
                 around.registry.take(&name);
                 around
                     .registry
-                    .put(name, agent::spawn(record, Begin::Recovered, around));
+                    .put(name, agent::spawn(record, begin, around));
             }
             Err(error) => {
                 error!(agent = name, %error, "the record of this agent cannot be read; it is left alone")
             }
         }
     }
+    drop(settled);
+    // Nobody sends; the channel closes when the last agent has found its true state.
+    let _ = all_settled.recv().await;
     Ok(())
 }
 

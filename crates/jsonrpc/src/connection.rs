@@ -13,6 +13,6 @@ mod responder;
 
 pub use incoming::{Incoming, Received, Request};
 pub use limits::{CALLS_MAX, Limits, OUTBOX_MAX};
-pub use open::Connection;
+pub use open::{Connection, ReplyToMalformed};
 pub use peer::{CANCEL_METHOD, Peer};
 pub use responder::Responder;

@@ -16,8 +16,8 @@ mod parse;
 pub use codec::{Decoder, Frame, LINE_MAX};
 #[cfg(feature = "tokio")]
 pub use connection::{
-    CALLS_MAX, CANCEL_METHOD, Connection, Incoming, Limits, OUTBOX_MAX, Peer, Received, Request,
-    Responder,
+    CALLS_MAX, CANCEL_METHOD, Connection, Incoming, Limits, OUTBOX_MAX, Peer, Received,
+    ReplyToMalformed, Request, Responder,
 };
 #[cfg(feature = "tokio")]
 pub use error::{CallError, SendError};

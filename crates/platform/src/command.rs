@@ -14,7 +14,7 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::{io::AsyncReadExt, net::unix::pipe::Receiver};
+use tokio::net::unix::pipe::Receiver;
 
 use crate::{
     pid::{ExitWatch, pid_of},
@@ -116,8 +116,15 @@ impl RunningCommand {
     }
 
     /// What the command writes next; 0 when nobody holds the pipe any more. Cancel-safe.
-    pub async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.output.read(buffer).await
+    pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            self.output.readable().await?;
+            match self.output.try_read(buffer) {
+                // The readiness was out of date.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+        }
     }
 
     /// Resolves when the leader has ended; its children may live on. Cancel-safe.
@@ -206,7 +213,7 @@ mod tests {
         line.start().unwrap()
     }
 
-    async fn all_output(command: &mut RunningCommand) -> String {
+    async fn all_output(command: &RunningCommand) -> String {
         let mut all = Vec::new();
         let mut buffer = [0; 64];
         loop {
@@ -219,15 +226,15 @@ mod tests {
 
     #[tokio::test]
     async fn both_outputs_come_in_order_and_the_code_is_told() {
-        let mut command = shell("echo one; echo two >&2; echo three; exit 7");
-        assert_eq!(all_output(&mut command).await, "one\ntwo\nthree\n");
+        let command = shell("echo one; echo two >&2; echo three; exit 7");
+        assert_eq!(all_output(&command).await, "one\ntwo\nthree\n");
         command.exited().await;
         assert_eq!(command.end().await, Exit::Code(7));
     }
 
     #[tokio::test]
     async fn ending_a_command_ends_its_children() {
-        let mut command = shell("sleep 1000 & echo $!; wait");
+        let command = shell("sleep 1000 & echo $!; wait");
         let mut buffer = [0; 64];
         let length = command.read(&mut buffer).await.unwrap();
         let pid = std::str::from_utf8(&buffer[..length]).unwrap().trim();

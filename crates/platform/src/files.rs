@@ -14,8 +14,8 @@ use std::{
 
 pub use lock::{FileLock, Lock, LockError, lock_exclusive};
 pub use plain::{
-    append_bounded, copy_atomic, create_dir_all, is_socket, is_there, list, remove_file_if_there,
-    symlink,
+    Fingerprint, append_bounded, copy_atomic, create_dir_all, fingerprint, is_link, is_socket,
+    is_there, list, remove_file_if_there, symlink,
 };
 
 use crate::pid::ProcessRef;

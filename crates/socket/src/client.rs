@@ -3,6 +3,8 @@
 //! It waits ten seconds for an answer, then asks the daemon whether it is still working on it, and goes on waiting as
 //! long as the daemon says so.
 
+mod duplex;
+
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
     os::unix::net::UnixStream,
@@ -14,11 +16,16 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 use wire::daemon::{ErrorData, PingResult};
 
+pub use duplex::{Incoming, Message, Outgoing};
+
 /// How long an answer may take before the daemon is asked whether it is still working on it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The longest answer: the ceiling of a line on the socket is the daemon's own, and lists can be long.
 const ANSWER_MAX: u64 = 64 * 1024 * 1024;
+
+/// The method that tells whether the daemon lives and works.
+const PING: &str = "daemon.ping";
 
 /// One connection to the daemon.
 #[derive(Debug)]
@@ -48,8 +55,8 @@ pub enum CallError {
     },
     #[error("the daemon closed the connection during {method}")]
     Closed { method: String },
-    #[error("the daemon no longer answers (waited for {method})")]
-    Silent { method: String },
+    #[error("nothing answers at {} (waited for {method})", socket.display())]
+    Silent { method: String, socket: PathBuf },
     #[error("could not exchange {method} with the daemon")]
     Exchange { method: String, source: io::Error },
     #[error("could not read the daemon's answer to {method}")]
@@ -117,14 +124,20 @@ impl Client {
                         return Ok(result);
                     }
                 }
+                None if method == PING => return Err(self.silent(method)),
                 None => {
                     if let Some(line) = self.ask_whether_working(method, id)? {
-                        return read_answer(method, id, &line)?.ok_or_else(|| CallError::Silent {
-                            method: method.to_owned(),
-                        });
+                        return read_answer(method, id, &line)?.ok_or_else(|| self.silent(method));
                     }
                 }
             }
+        }
+    }
+
+    fn silent(&self, method: &str) -> CallError {
+        CallError::Silent {
+            method: method.to_owned(),
+            socket: self.socket.clone(),
         }
     }
 
@@ -134,18 +147,15 @@ impl Client {
         method: &str,
         waiting: u64,
     ) -> Result<Option<String>, CallError> {
-        let silent = || CallError::Silent {
-            method: method.to_owned(),
-        };
-        let ping = self.send("daemon.ping", &wire::daemon::Empty {})?;
+        let ping = self.send(PING, &wire::daemon::Empty {})?;
         let mut overtaken = None;
         loop {
-            let line = self.receive(method)?.ok_or_else(silent)?;
-            if let Some(answer) = read_answer::<PingResult>("daemon.ping", ping, &line)? {
+            let line = self.receive(method)?.ok_or_else(|| self.silent(method))?;
+            if let Some(answer) = read_answer::<PingResult>(PING, ping, &line)? {
                 return match overtaken {
                     Some(line) => Ok(Some(line)),
                     None if answer.working > 0 => Ok(None),
-                    None => Err(silent()),
+                    None => Err(self.silent(method)),
                 };
             }
             if answers(&line, waiting) {
@@ -155,33 +165,10 @@ impl Client {
     }
 
     fn send(&mut self, method: &str, params: &impl Serialize) -> Result<u64, CallError> {
-        #[derive(Serialize)]
-        struct Request<'a, P> {
-            jsonrpc: &'static str,
-            id: u64,
-            method: &'a str,
-            params: &'a P,
-        }
         let id = self.next_id;
         self.next_id += 1;
-        let mut line = serde_json::to_vec(&Request {
-            jsonrpc: "2.0",
-            id,
-            method,
-            params,
-        })
-        .map_err(|source| CallError::Unreadable {
-            method: method.to_owned(),
-            source,
-        })?;
-        line.push(b'\n');
-        match self.reader.get_mut().write_all(&line) {
-            Ok(()) => Ok(id),
-            Err(source) => Err(CallError::Exchange {
-                method: method.to_owned(),
-                source,
-            }),
-        }
+        write_request(self.reader.get_mut(), id, method, params)?;
+        Ok(id)
     }
 
     /// The next line, or nothing if none came within the patience.
@@ -225,6 +212,38 @@ impl Client {
     }
 }
 
+fn write_request(
+    stream: &mut UnixStream,
+    id: u64,
+    method: &str,
+    params: &impl Serialize,
+) -> Result<(), CallError> {
+    #[derive(Serialize)]
+    struct Request<'a, P> {
+        jsonrpc: &'static str,
+        id: u64,
+        method: &'a str,
+        params: &'a P,
+    }
+    let request = Request {
+        jsonrpc: "2.0",
+        id,
+        method,
+        params,
+    };
+    let mut line = serde_json::to_vec(&request).map_err(|source| CallError::Unreadable {
+        method: method.to_owned(),
+        source,
+    })?;
+    line.push(b'\n');
+    stream
+        .write_all(&line)
+        .map_err(|source| CallError::Exchange {
+            method: method.to_owned(),
+            source,
+        })
+}
+
 fn is_timeout(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -255,20 +274,20 @@ fn read_answer<R: DeserializeOwned>(
         None if error.is_some() => {}
         _ => return Ok(None),
     }
-    if let Some(AnswerError {
-        code,
-        message,
-        data,
-    }) = error
-    {
-        let data = data.and_then(|data| serde_json::from_value(data).ok());
-        return Err(CallError::Remote {
-            code,
-            message,
-            data,
-        });
+    if let Some(error) = error {
+        return Err(remote(error));
     }
     serde_json::from_str(result.map_or("null", RawValue::get))
         .map(Some)
         .map_err(unreadable)
+}
+
+fn remote(error: AnswerError) -> CallError {
+    CallError::Remote {
+        code: error.code,
+        message: error.message,
+        data: error
+            .data
+            .and_then(|data| serde_json::from_value(data).ok()),
+    }
 }

@@ -1,12 +1,15 @@
 //! Between the wire's words and the engine's.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use domain::lifecycle::{LaunchMode, WorkspacePolicy};
 use engine::{Overrides, Resolved, WorkDir, WorkDirConflict};
 use wire::daemon;
 
 use crate::{error::RpcError, params};
+
+/// The most metadata an agent has, keys and values together.
+const METADATA_MAX: usize = 64 * 1024;
 
 /// Checks every override; the field at fault is named.
 pub(crate) fn overrides(given: daemon::Overrides) -> Result<Overrides, RpcError> {
@@ -31,8 +34,24 @@ pub(crate) fn overrides(given: daemon::Overrides) -> Result<Overrides, RpcError>
         launch_mode,
         workspace_policy,
         work_dir,
-        metadata: given.metadata,
+        metadata: metadata("overrides.metadata", given.metadata)?,
     })
+}
+
+/// What a client wants to remember of an agent: it is kept in every record and shown in every list.
+pub(crate) fn metadata(
+    field: &str,
+    metadata: BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, RpcError> {
+    let bytes: usize = metadata
+        .iter()
+        .map(|(key, value)| key.len() + value.len())
+        .sum();
+    if bytes > METADATA_MAX {
+        let message = format!("it has {bytes} bytes, and at most {METADATA_MAX} are kept");
+        return Err(RpcError::invalid_params(field, &message));
+    }
+    Ok(metadata)
 }
 
 fn work_dir(text: String, conflict: WorkDirConflict) -> Result<WorkDir, RpcError> {

@@ -48,6 +48,19 @@ impl RpcError {
     }
 }
 
+/// Gives an error of the protocol itself the same data as all others.
+pub(crate) fn describe(error: ErrorObject) -> Option<ErrorObject> {
+    let code = ErrorCode::ALL
+        .into_iter()
+        .find(|code| code.number() == error.code);
+    let error_code = code.map_or("INTERNAL_ERROR", ErrorCode::name).to_owned();
+    let data = ErrorData {
+        error_code,
+        context: BTreeMap::new(),
+    };
+    Some(error.with_data(&data))
+}
+
 impl From<EngineError> for RpcError {
     fn from(error: EngineError) -> Self {
         let code = match error.kind() {
@@ -113,6 +126,14 @@ fn context(error: &EngineError) -> BTreeMap<String, Value> {
             vec![("name", json!(name)), ("pid", json!(pid))]
         }
         EngineError::Refused { name, .. } => vec![("name", json!(name))],
+        EngineError::NotStarted { name } | EngineError::TurnTimeout { name, .. } => {
+            vec![("name", json!(name))]
+        }
+        EngineError::SessionNotFound { id } => vec![("sessionId", json!(id))],
+        EngineError::SessionOver { id, state } => {
+            vec![("sessionId", json!(id)), ("state", json!(state))]
+        }
+        EngineError::SessionRefused { session, .. } => vec![("sessionId", json!(session))],
         EngineError::ShuttingDown | EngineError::Store { .. } => Vec::new(),
     };
     pairs

@@ -2,7 +2,9 @@
 
 mod agent;
 mod component;
+mod run;
 mod service;
+mod session;
 mod template;
 
 use std::{pin::Pin, sync::Arc};
@@ -61,6 +63,18 @@ const HANDLERS: &[(&str, Handler)] = &[
     handler!("mcp.get", component::mcp_server),
     handler!("workflow.list", component::workflows),
     handler!("workflow.get", component::workflow),
+    handler!("agent.run", run::run),
+    handler!("agent.prompt", run::prompt),
+    handler!("session.create", session::create),
+    handler!("session.attach", session::attach),
+    handler!("session.prompt", session::prompt),
+    handler!("session.answer", session::answer),
+    handler!("session.cancel", session::cancel),
+    handler!("session.close", session::close),
+    handler!("session.list", session::list),
+    handler!("session.get", session::get),
+    handler!("session.events", session::events),
+    handler!("journal.query", session::journal),
     handler!("daemon.shutdown", service::shutdown),
 ];
 

@@ -2,6 +2,7 @@
 //!
 //! The table of methods is `wire::daemon::METHODS`; `handlers` has one entry for each.
 
+mod attachments;
 mod client;
 mod convert;
 mod error;
@@ -10,6 +11,6 @@ mod listener;
 mod params;
 mod server;
 
-pub use client::{CallError, Client, ConnectError};
+pub use client::{CallError, Client, ConnectError, Incoming, Message, Outgoing};
 pub use listener::{BindError, Listener};
 pub use server::{Service, serve};

@@ -5,7 +5,7 @@ use std::{
     future::poll_fn,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     task::Poll,
     time::{Duration, Instant},
@@ -21,7 +21,14 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 use wire::daemon::ErrorCode;
 
-use crate::{Listener, error::RpcError, handlers, handlers::Outcome, params};
+use crate::{
+    Listener,
+    attachments::Attachments,
+    error::{self, RpcError},
+    handlers,
+    handlers::Outcome,
+    params,
+};
 
 /// Connections at once: commands come and go, editors and dashboards stay; a thousand is a script gone wild.
 const CONNECTIONS_MAX: usize = 1024;
@@ -31,6 +38,9 @@ const REQUESTS_MAX: usize = 256;
 
 /// How long to wait after the system refused a connection (too many files), so as not to spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Numbers connections, so that sessions can tell them apart.
+static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 
 /// What the handlers work with.
 #[derive(Debug)]
@@ -47,6 +57,7 @@ pub struct Service {
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) service: Arc<Service>,
+    pub(crate) attachments: Arc<Attachments>,
     params: Option<Box<RawValue>>,
     in_progress: Arc<AtomicUsize>,
 }
@@ -103,7 +114,10 @@ async fn connection(
     stop: CancellationToken,
 ) {
     let (reader, writer) = stream.into_split();
-    let (peer, mut incoming) = Connection::new(reader, writer, Limits::default());
+    let (peer, mut incoming) =
+        Connection::with_reply_to_malformed(reader, writer, Limits::default(), error::describe);
+    let number = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
+    let attachments = Attachments::new(service.engine.clone(), peer.clone(), tasks.clone(), number);
     let in_progress = Arc::new(AtomicUsize::new(0));
     let room = Arc::new(Semaphore::new(REQUESTS_MAX));
     loop {
@@ -115,7 +129,7 @@ async fn connection(
             None => break,
             Some(Received::Request(request)) => match room.clone().try_acquire_owned() {
                 Ok(place) => {
-                    let call = Working::new(request, &service, &in_progress);
+                    let call = Working::new(request, &service, &attachments, &in_progress);
                     call.answer(&tasks, place).await;
                 }
                 Err(_) => {
@@ -132,6 +146,7 @@ async fn connection(
             Some(Received::Notification { .. } | Received::Response { .. }) => {} // Nothing here takes them.
         }
     }
+    attachments.leave().await;
     // Answers under way still go out; those who wait for none are gone.
     let _ = tokio::time::timeout(Duration::from_secs(1), peer.flush()).await;
 }
@@ -153,10 +168,16 @@ impl Drop for Counted {
 }
 
 impl Working {
-    fn new(request: Request, service: &Arc<Service>, in_progress: &Arc<AtomicUsize>) -> Self {
+    fn new(
+        request: Request,
+        service: &Arc<Service>,
+        attachments: &Arc<Attachments>,
+        in_progress: &Arc<AtomicUsize>,
+    ) -> Self {
         in_progress.fetch_add(1, Ordering::Relaxed);
         let call = Call {
             service: service.clone(),
+            attachments: attachments.clone(),
             params: request.params,
             in_progress: in_progress.clone(),
         };
@@ -190,8 +211,9 @@ impl Working {
             Poll::Pending => {
                 tasks.spawn(|_| async move {
                     let outcome = work.await;
-                    respond(responder, outcome).await;
+                    // Whoever has the answer must not find the request still counted.
                     drop((counted, place));
+                    respond(responder, outcome).await;
                 });
             }
         }

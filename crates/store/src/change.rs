@@ -18,6 +18,9 @@ pub enum Change {
         value: String,
     },
     Journal(Entry),
+    PutSession(SessionRow),
+    /// A run of events of one session, in order and without gaps.
+    AppendEvents(EventBatch),
 }
 
 /// A line of the history. Its place in the order is given when it is written.
@@ -28,8 +31,32 @@ pub struct Entry {
     /// What happened, such as `agent.running`.
     pub kind: String,
     pub agent: Option<String>,
+    pub session: Option<String>,
     /// JSON.
     pub body: String,
+}
+
+/// A session as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRow {
+    pub id: String,
+    pub agent: String,
+    /// Whether a new daemon takes it up.
+    pub live: bool,
+    /// JSON.
+    pub record: String,
+}
+
+/// Events that were stored together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventBatch {
+    pub session: String,
+    pub first: u64,
+    pub last: u64,
+    /// When the last one happened, in milliseconds since the Unix epoch.
+    pub at: i64,
+    /// One JSON value a line.
+    pub lines: String,
 }
 
 impl Change {
@@ -52,10 +79,24 @@ impl Change {
                 .execute(params![key, value]),
             Self::Journal(entry) => transaction
                 .prepare_cached(
-                    "INSERT INTO journal (at, kind, agent, body) VALUES (?1, ?2, ?3, ?4)",
+                    "INSERT INTO journal (at, kind, agent, session, body) VALUES (?1, ?2, ?3, ?4, ?5)",
                 )?
-                .execute(params![entry.at, entry.kind, entry.agent, entry.body]),
+                .execute(params![entry.at, entry.kind, entry.agent, entry.session, entry.body]),
+            Self::PutSession(row) => transaction
+                .prepare_cached(
+                    "INSERT INTO sessions (id, agent, live, record) VALUES (?1, ?2, ?3, ?4)
+                     ON CONFLICT (id) DO UPDATE SET live = excluded.live, record = excluded.record",
+                )?
+                .execute(params![row.id, row.agent, row.live, row.record]),
+            Self::AppendEvents(batch) => transaction
+                .prepare_cached("INSERT INTO events (session, first, last, at, lines) VALUES (?1, ?2, ?3, ?4, ?5)")?
+                .execute(params![batch.session, number(batch.first), number(batch.last), batch.at, batch.lines]),
         }
         .map(drop)
     }
+}
+
+/// SQLite counts with a sign; no session has half that many events.
+pub(crate) fn number(seq: u64) -> i64 {
+    i64::try_from(seq).unwrap_or(i64::MAX)
 }

@@ -6,6 +6,7 @@ use rusqlite::{Connection, params};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JournalQuery {
     pub agent: Option<String>,
+    pub session: Option<String>,
     /// Only kinds that begin so, such as `agent.`.
     pub kind_prefix: Option<String>,
     /// Not before this moment, in milliseconds since the Unix epoch.
@@ -25,6 +26,7 @@ pub struct JournalRow {
     pub at: i64,
     pub kind: String,
     pub agent: Option<String>,
+    pub session: Option<String>,
     pub body: String,
 }
 
@@ -33,14 +35,15 @@ pub(crate) fn read(
     query: &JournalQuery,
 ) -> rusqlite::Result<Vec<JournalRow>> {
     let mut statement = connection.prepare_cached(
-        "SELECT seq, at, kind, agent, body FROM (
+        "SELECT seq, at, kind, agent, session, body FROM (
              SELECT * FROM journal
              WHERE (?1 IS NULL OR agent = ?1)
                AND (?2 IS NULL OR substr(kind, 1, length(?2)) = ?2)
                AND (?3 IS NULL OR at >= ?3)
                AND (?4 IS NULL OR seq > ?4)
                AND (?5 IS NULL OR instr(body, ?5) > 0)
-             ORDER BY seq DESC LIMIT ?6
+               AND (?6 IS NULL OR session = ?6)
+             ORDER BY seq DESC LIMIT ?7
          ) ORDER BY seq",
     )?;
     let limit = query.newest.map_or(-1, i64::from);
@@ -51,6 +54,7 @@ pub(crate) fn read(
             query.since,
             query.after_seq,
             query.contains,
+            query.session,
             limit
         ],
         |row| {
@@ -59,7 +63,8 @@ pub(crate) fn read(
                 at: row.get(1)?,
                 kind: row.get(2)?,
                 agent: row.get(3)?,
-                body: row.get(4)?,
+                session: row.get(4)?,
+                body: row.get(5)?,
             })
         },
     )?;

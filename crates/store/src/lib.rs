@@ -7,9 +7,10 @@ mod change;
 mod journal;
 mod migrations;
 mod open;
+mod sessions;
 mod worker;
 
-pub use change::{Change, Entry};
+pub use change::{Change, Entry, EventBatch, SessionRow};
 pub use journal::{JournalQuery, JournalRow};
 pub use open::{Durability, OpenError, Store};
 pub use worker::StoreError;

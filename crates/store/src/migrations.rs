@@ -3,7 +3,8 @@
 use rusqlite::Connection;
 
 /// Each entry brings the store from the version of its index to the next.
-const STEPS: &[&str] = &["
+const STEPS: &[&str] = &[
+    "
     CREATE TABLE facts (
         key   TEXT PRIMARY KEY,
         value TEXT NOT NULL
@@ -21,7 +22,27 @@ const STEPS: &[&str] = &["
     );
     CREATE INDEX journal_by_agent ON journal (agent, seq);
     CREATE INDEX journal_by_time ON journal (at);
-"];
+    ",
+    "
+    CREATE TABLE sessions (
+        id     TEXT PRIMARY KEY,
+        agent  TEXT NOT NULL,
+        live   INTEGER NOT NULL,
+        record TEXT NOT NULL
+    ) WITHOUT ROWID;
+    CREATE INDEX sessions_live ON sessions (live) WHERE live = 1;
+    CREATE TABLE events (
+        session TEXT NOT NULL,
+        first   INTEGER NOT NULL,
+        last    INTEGER NOT NULL,
+        at      INTEGER NOT NULL,
+        lines   TEXT NOT NULL,
+        PRIMARY KEY (session, first)
+    ) WITHOUT ROWID;
+    ALTER TABLE journal ADD COLUMN session TEXT;
+    CREATE INDEX journal_by_session ON journal (session, seq) WHERE session IS NOT NULL;
+    ",
+];
 
 /// The version this program reads and writes.
 pub(crate) fn current() -> i64 {

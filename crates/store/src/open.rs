@@ -94,6 +94,10 @@ impl Store {
         self.writer.write(changes).await
     }
 
+    pub(crate) fn reader(&self) -> &Worker {
+        &self.reader
+    }
+
     /// Every agent's record, by name.
     pub async fn agents(&self) -> Result<Vec<(String, String)>, StoreError> {
         self.reader
@@ -145,12 +149,13 @@ fn create_private(path: &Path) -> Result<(), OpenError> {
 fn connect(path: &Path, durability: Durability) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
     let synchronous = match durability {
         Durability::ProcessDeath => "NORMAL",
         Durability::PowerLoss => "FULL",
     };
+    // Before the change of mode, which would otherwise wait for the disk.
     connection.pragma_update(None, "synchronous", synchronous)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     // The page cache counts against the daemon's idle memory; state is small.
     connection.pragma_update(None, "cache_size", -1024)?;

@@ -1,12 +1,13 @@
 //! Claims about the store, against real files.
 
-use crate::{Change, Durability, Entry, JournalQuery, OpenError, Store};
+use crate::{Change, Durability, Entry, EventBatch, JournalQuery, OpenError, SessionRow, Store};
 
 fn entry(at: i64, kind: &str, agent: &str) -> Change {
     Change::Journal(Entry {
         at,
         kind: kind.into(),
         agent: Some(agent.into()),
+        session: None,
         body: format!(r#"{{"n":{at}}}"#),
     })
 }
@@ -159,4 +160,82 @@ async fn a_store_of_a_newer_version_is_refused_in_words() {
         "{error}"
     );
     assert!(error.to_string().contains("newer version"), "{error}");
+}
+
+#[tokio::test]
+async fn sessions_and_their_events_come_back_in_order_and_in_pages() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let row = |id: &str, live| SessionRow {
+        id: id.into(),
+        agent: "a".into(),
+        live,
+        record: "{}".into(),
+    };
+    let batch = |first: u64, last: u64, size: usize| {
+        Change::AppendEvents(EventBatch {
+            session: "s1".into(),
+            first,
+            last,
+            at: 1,
+            lines: "x".repeat(size),
+        })
+    };
+    store
+        .write(vec![
+            Change::PutSession(row("s1", true)),
+            Change::PutSession(row("s2", true)),
+        ])
+        .await
+        .unwrap();
+    store
+        .write(vec![
+            Change::PutSession(row("s2", false)),
+            batch(1, 3, 10),
+            batch(4, 4, 2_000_000),
+            batch(5, 9, 10),
+        ])
+        .await
+        .unwrap();
+    assert_eq!(store.sessions(true).await.unwrap(), [row("s1", true)]);
+    assert_eq!(store.sessions(false).await.unwrap().len(), 2);
+    assert_eq!(store.session("s2").await.unwrap(), Some(row("s2", false)));
+    assert_eq!(
+        (
+            store.last_event("s1").await.unwrap(),
+            store.last_event("s2").await.unwrap()
+        ),
+        (9, 0)
+    );
+    let firsts = |page: Vec<EventBatch>| page.iter().map(|batch| batch.first).collect::<Vec<_>>();
+    assert_eq!(
+        firsts(store.events("s1", 1).await.unwrap()),
+        [1, 4],
+        "a page ends where it is large enough"
+    );
+    assert_eq!(firsts(store.events("s1", 3).await.unwrap()), [1, 4]);
+    assert_eq!(firsts(store.events("s1", 5).await.unwrap()), [5]);
+    assert_eq!(
+        firsts(store.events("s1", 10).await.unwrap()),
+        Vec::<u64>::new()
+    );
+}
+
+#[tokio::test]
+async fn an_older_store_is_backed_up_and_brought_forward() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.db");
+    let old = rusqlite::Connection::open(&path).unwrap();
+    old.execute_batch(
+        "CREATE TABLE facts (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+         CREATE TABLE agents (name TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
+         CREATE TABLE journal (seq INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, kind TEXT NOT NULL, agent TEXT, body TEXT NOT NULL);
+         INSERT INTO agents VALUES ('kept', '{}'); PRAGMA user_version = 1;",
+    )
+    .unwrap();
+    drop(old);
+    let store = open(&folder);
+    assert_eq!(store.agents().await.unwrap().len(), 1);
+    assert_eq!(store.sessions(false).await.unwrap(), []);
+    assert!(folder.path().join("state.schema-1.backup").exists());
 }

@@ -48,14 +48,7 @@ impl RawClient {
             if answer["id"] != json!(id) {
                 continue;
             }
-            return match answer.get("error") {
-                Some(error) => Err(RemoteError {
-                    code: error["code"].as_i64().unwrap(),
-                    message: error["message"].as_str().unwrap().to_owned(),
-                    data: error.get("data").cloned().unwrap_or(Value::Null),
-                }),
-                None => Ok(answer["result"].clone()),
-            };
+            return outcome(&answer);
         }
     }
 
@@ -63,6 +56,28 @@ impl RawClient {
     pub fn ok(&mut self, method: &str, params: Value) -> Value {
         self.call(method, params.clone())
             .unwrap_or_else(|error| panic!("{method} {params}: {error:?}"))
+    }
+
+    /// Calls a method; nothing if the daemon died meanwhile.
+    pub fn call_if_alive(
+        &mut self,
+        method: &str,
+        params: Value,
+    ) -> Option<Result<Value, RemoteError>> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let line =
+            json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
+        self.reader
+            .get_mut()
+            .write_all(format!("{line}\n").as_bytes())
+            .ok()?;
+        loop {
+            let answer = self.try_receive()?;
+            if answer["id"] == json!(id) {
+                return Some(outcome(&answer));
+            }
+        }
     }
 
     /// Sends a line as it is.
@@ -91,5 +106,16 @@ impl RawClient {
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
             Err(error) => panic!("read from the daemon: {error}"),
         }
+    }
+}
+
+fn outcome(answer: &Value) -> Result<Value, RemoteError> {
+    match answer.get("error") {
+        Some(error) => Err(RemoteError {
+            code: error["code"].as_i64().unwrap(),
+            message: error["message"].as_str().unwrap().to_owned(),
+            data: error.get("data").cloned().unwrap_or(Value::Null),
+        }),
+        None => Ok(answer["result"].clone()),
     }
 }

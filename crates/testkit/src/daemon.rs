@@ -145,6 +145,13 @@ impl TestDaemon {
         Ok(child)
     }
 
+    /// Sets a variable for the next start, or takes it away.
+    pub fn set_env(&mut self, key: &str, value: Option<&str>) {
+        self.environment.retain(|(other, _)| other != key);
+        self.environment
+            .extend(value.map(|value| (key.to_owned(), value.to_owned())));
+    }
+
     /// SIGKILL to the daemon itself and nothing else.
     pub fn kill(&mut self) {
         let mut child = self.child.take().expect("the daemon runs");

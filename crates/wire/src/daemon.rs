@@ -4,6 +4,7 @@ mod agent;
 mod errors;
 mod methods;
 mod service;
+mod session;
 mod template;
 
 pub use agent::{
@@ -13,4 +14,9 @@ pub use agent::{
 pub use errors::{ErrorCode, ErrorData};
 pub use methods::{METHODS, Method};
 pub use service::{Empty, NameParams, PingResult, ShutdownResult, Success};
+pub use session::{
+    AgentPromptParams, JournalLine, JournalParams, Ok, PromptResult, RunOptions, RunParams,
+    SessionAnswerParams, SessionAttachParams, SessionCreateParams, SessionEventsParams,
+    SessionIdParams, SessionListParams, SessionPromptParams,
+};
 pub use template::{FileParams, Problem, TemplateProblems, ValidateResult};

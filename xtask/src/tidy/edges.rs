@@ -55,7 +55,7 @@ impl Rule {
     }
 }
 
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 14] = [
     Rule::pure(
         "jsonrpc",
         &[],
@@ -63,7 +63,12 @@ const RULES: [Rule; 12] = [
         &["tokio"],
     ),
     Rule::pure("wire", &[], &["serde", "serde_json"], &[]),
-    Rule::pure("domain", &[], &["serde", "thiserror"], &[]),
+    Rule::pure(
+        "domain",
+        &[],
+        &["serde", "serde_json", "strsim", "thiserror"],
+        &[],
+    ),
     Rule::pure(
         "catalog",
         &["domain"],
@@ -87,6 +92,11 @@ const RULES: [Rule; 12] = [
         "socket",
         &["catalog", "domain", "engine", "jsonrpc", "platform", "wire"],
     ),
+    Rule::shell(
+        "acp",
+        &["catalog", "domain", "engine", "jsonrpc", "platform"],
+    ),
+    Rule::shell("print", &["domain", "engine", "platform"]),
     Rule::shell("builtin", &["jsonrpc", "platform"]),
     Rule::shell(TESTKIT, &["wire"]),
     Rule {
@@ -99,6 +109,9 @@ const RULES: [Rule; 12] = [
 
 /// Every crate's tests may use it, nothing else may.
 const TESTKIT: &str = "testkit";
+
+/// An agent to test against, for crates that may not use it otherwise.
+const BUILTIN: &str = "builtin";
 
 /// Libraries with few homes: what they pull in, or what they decide, must not spread.
 const HOMES: [(&str, &[&str]); 5] = [
@@ -222,7 +235,8 @@ impl Rule {
         let allowed = match self.ours {
             _ if name == TESTKIT => is_dev,
             Ours::All => true,
-            Ours::Only(names) => names.contains(&name),
+            // The built-in agent is the counterpart that tests of any crate may talk to.
+            Ours::Only(names) => names.contains(&name) || (is_dev && name == BUILTIN),
         };
         (!allowed).then(|| {
             format!(

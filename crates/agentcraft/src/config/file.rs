@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use domain::permission::Policy;
 use engine::LauncherMode;
 use platform::files::Durability;
 use toml::{Table, Value};
@@ -12,11 +13,12 @@ use super::{ConfigError, STOP_GRACE_MS_MAX, bad_value, durability, launcher};
 pub(super) const SIZE_MAX: u64 = 256 * 1024;
 
 /// Every setting.
-pub(super) const KEYS: [&str; 6] = [
+pub(super) const KEYS: [&str; 7] = [
     "configs_dir",
     "durability",
     "launcher",
     "log_level",
+    "permissions",
     "socket",
     "stop_grace_ms",
 ];
@@ -25,7 +27,7 @@ pub(super) const KEYS: [&str; 6] = [
 const LIKENESS_MIN: f64 = 0.75;
 
 /// What the file says; nothing where it is silent.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct FileConfig {
     pub(super) socket: Option<PathBuf>,
     pub(super) configs_dir: Option<PathBuf>,
@@ -33,6 +35,7 @@ pub(super) struct FileConfig {
     pub(super) launcher: Option<LauncherMode>,
     pub(super) durability: Option<Durability>,
     pub(super) stop_grace_ms: Option<u64>,
+    pub(super) policy: Option<Policy>,
 }
 
 impl FileConfig {
@@ -60,6 +63,7 @@ impl FileConfig {
             launcher: setting("launcher").word(launcher)?,
             durability: setting("durability").word(durability)?,
             stop_grace_ms: setting("stop_grace_ms").milliseconds()?,
+            policy: setting("permissions").policy()?,
         })
     }
 }
@@ -103,6 +107,18 @@ impl<'a> Setting<'a> {
                 &format!("a whole number of milliseconds up to {STOP_GRACE_MS_MAX}"),
             )),
         }
+    }
+
+    /// The permission rules of the whole node.
+    fn policy(&self) -> Result<Option<Policy>, ConfigError> {
+        let Some(value) = self.value else {
+            return Ok(None);
+        };
+        let policy = value.clone().try_into().map_err(|error| ConfigError::Syntax {
+            path: self.path.to_owned(),
+            message: format!("permissions: {error}").trim_end().to_owned(),
+        })?;
+        Ok(Some(policy))
     }
 
     fn refuse(&self, value: &Value, expected: &str) -> ConfigError {

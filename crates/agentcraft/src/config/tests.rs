@@ -2,7 +2,10 @@
 
 use super::*;
 
-fn environment(pairs: &[(&str, &str)]) -> Environment {
+/// Variables of a case.
+type Pairs<'a> = &'a [(&'a str, &'a str)];
+
+fn environment(pairs: Pairs<'_>) -> Environment {
     let defaults = [("HOME", "/home/ann")];
     defaults
         .iter()
@@ -11,7 +14,7 @@ fn environment(pairs: &[(&str, &str)]) -> Environment {
         .collect()
 }
 
-fn resolve(global: &GlobalArgs, pairs: &[(&str, &str)], toml: &str) -> Result<Config, ConfigError> {
+fn resolve(global: &GlobalArgs, pairs: Pairs<'_>, toml: &str) -> Result<Config, ConfigError> {
     let environment = environment(pairs);
     let home = home(global, &environment)?;
     let file = FileConfig::parse(&home.join("config.toml"), toml.as_bytes())?;
@@ -52,7 +55,7 @@ fn a_socket_comes_from_the_flag_then_the_environment_then_the_file_then_the_home
     let home = [("AGENTCRAFT_HOME", "/node")];
     let flag = flags(|global| global.socket = Some("/flag.sock".into()));
     let none = GlobalArgs::default();
-    let cases: [(&GlobalArgs, &[(&str, &str)], &str, &str); 6] = [
+    let cases: [(&GlobalArgs, Pairs<'_>, &str, &str); 6] = [
         (&flag, &environment, file, "/flag.sock"),
         (&none, &environment, file, "/env.sock"),
         (&none, &[], file, "/home/ann/.agentcraft/run/file.sock"),
@@ -114,7 +117,7 @@ fn the_file_sets_the_rest_and_the_environment_overrides_it() {
 #[test]
 fn what_makes_no_sense_is_refused_in_words() {
     let long = format!("/{}", "s".repeat(107));
-    let cases: [(&[(&str, &str)], &str, &str, Option<&str>); 9] = [
+    let cases: [(Pairs<'_>, &str, &str, Option<&str>); 9] = [
         (
             &[("AGENTCRAFT_LAUNCHER_MODE", "fake")],
             "",
@@ -199,4 +202,17 @@ fn broken_toml_names_the_file_and_the_line() {
         error.starts_with("/home/ann/.agentcraft/config.toml: TOML parse error at line 1"),
         "{error}"
     );
+}
+
+#[test]
+fn another_terminal_is_told_what_is_not_usual() {
+    let cases: [(Pairs<'_>, &str); 3] = [
+        (&[], ""),
+        (&[("AGENTCRAFT_HOME", "/node")], " --home /node"),
+        (&[("AGENTCRAFT_SOCKET", "/a.sock")], " --socket /a.sock"),
+    ];
+    for (pairs, flags) in cases {
+        let config = resolve(&GlobalArgs::default(), pairs, "").unwrap();
+        assert_eq!(config.flags(), flags);
+    }
 }

@@ -204,7 +204,9 @@ fn a_one_shot_agent_is_ephemeral_and_goes_by_itself_if_told_to() {
     eventually("it is gone", || {
         client.ok("agent.list", json!({})) == json!([])
     });
-    assert!(!daemon.home().join("instances/o1").exists());
+    eventually("its workspace is gone", || {
+        !daemon.home().join("instances/o1").exists()
+    });
 }
 
 #[test]

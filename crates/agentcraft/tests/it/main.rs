@@ -4,6 +4,7 @@ mod contract;
 mod crash;
 mod lifecycle;
 mod scale;
+mod sessions;
 mod socket;
 mod workspace;
 

@@ -60,6 +60,12 @@ fn play(mode: LaunchMode, auto_destroy: bool, story: &str) -> String {
     last
 }
 
+fn check(mode: LaunchMode, cases: &[(&str, &str)]) {
+    for (story, end) in cases {
+        assert_eq!(play(mode, false, story), *end, "{story}");
+    }
+}
+
 fn short(effect: &Effect) -> String {
     match effect {
         Effect::Launch => "launch".into(),
@@ -128,6 +134,13 @@ fn stories_of_a_direct_agent() {
             "refused: the agent is being created or destroyed",
         ),
         ("materialised exit-0", "created"),
+    ];
+    check(LaunchMode::Direct, cases);
+}
+
+#[test]
+fn stories_of_a_daemon_that_stops_and_comes_back() {
+    let cases: &[(&str, &str)] = &[
         ("materialised start launched shutdown", "stopping terminate"),
         (
             "materialised start launched shutdown exit-0 recover",
@@ -143,9 +156,7 @@ fn stories_of_a_direct_agent() {
         ("recover", "hidden remove-files"),
         ("materialised destroy recover", "hidden remove-files"),
     ];
-    for (story, end) in cases {
-        assert_eq!(play(LaunchMode::Direct, false, story), *end, "{story}");
-    }
+    check(LaunchMode::Direct, cases);
 }
 
 #[test]
@@ -183,9 +194,7 @@ fn stories_of_a_clients_process() {
             "refused: the agent is already running",
         ),
     ];
-    for (story, end) in cases {
-        assert_eq!(play(LaunchMode::Direct, false, story), *end, "{story}");
-    }
+    check(LaunchMode::Direct, cases);
 }
 
 #[test]
@@ -323,7 +332,7 @@ fn no_history_launches_a_second_process_or_forgets_the_first() {
                     "{mode:?} {word}: {life:?} {world:?}"
                 );
                 assert!(
-                    world.processes() == 0 || matches!(life.status(), Some(_)),
+                    world.processes() == 0 || life.status().is_some(),
                     "{mode:?} {word} hides a process: {life:?} {world:?}"
                 );
                 if depth < 5 {

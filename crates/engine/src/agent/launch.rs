@@ -13,7 +13,7 @@ use domain::lifecycle::Process;
 use platform::{Guardian, Owner, OwnerTag, Spawn, Stream, base_environment};
 
 use super::{AgentRecord, log::AgentLog};
-use crate::{EngineConfig, LauncherMode};
+use crate::{DriverSurroundings, Drivers, EngineConfig, LauncherMode};
 
 /// Numbers that no process can have, since the kernel's own stop below four million.
 static NEXT_MOCK_PID: AtomicU32 = AtomicU32::new(1 << 30);
@@ -24,6 +24,13 @@ pub(crate) struct Launcher {
     pub(crate) config: EngineConfig,
     pub(crate) guardian: Guardian,
     pub(crate) owner: Owner,
+}
+
+/// How to shake hands with a process that speaks.
+#[derive(Debug)]
+pub(crate) struct Speaker {
+    pub(crate) drivers: Drivers,
+    pub(crate) around: DriverSurroundings,
 }
 
 /// What to start.
@@ -37,12 +44,18 @@ pub(crate) enum Plan {
         guardian: Guardian,
         grace: Duration,
         log: AgentLog,
+        speaker: Option<Box<Speaker>>,
     },
 }
 
 impl Launcher {
     /// What starting this agent means, or why it cannot be started.
-    pub(crate) fn plan(&self, record: &AgentRecord) -> Result<Plan, String> {
+    pub(crate) fn plan(
+        &self,
+        record: &AgentRecord,
+        drivers: Drivers,
+        around: DriverSurroundings,
+    ) -> Result<Plan, String> {
         let dir = record.place.dir();
         let command = launch_command(&record.template, &dir.to_string_lossy())
             .map_err(|error| error.to_string())?;
@@ -56,6 +69,9 @@ impl Launcher {
             });
         }
         let environment = launch_environment(&self.config, &record.template, &command.environment);
+        let speaker = command
+            .speaks_acp()
+            .then(|| Box::new(Speaker { drivers, around }));
         let spawn = Spawn {
             program: self.program(&command.program),
             args: command.args.into_iter().map(OsString::from).collect(),
@@ -81,6 +97,7 @@ impl Launcher {
             guardian: self.guardian.clone(),
             grace,
             log,
+            speaker,
         })
     }
 

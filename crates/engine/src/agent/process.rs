@@ -1,13 +1,21 @@
 //! The life of one process of ours, as a task: launch it, tell when it runs, end it when asked, tell how it ended.
 
-use std::{error::Error, fmt::Write, time::Duration};
+use std::{error::Error, fmt::Write, sync::Arc, time::Duration};
 
 use domain::lifecycle::{Exit, Process};
-use platform::{Group, Pipes, Tasks, crash, process::ChildStdin};
+use platform::{
+    Group, Pipes, Tasks, crash,
+    process::{ChildStdin, ChildStdout},
+};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{launch::Plan, log::AgentLog, task::Event};
+use super::{
+    handle::Event,
+    launch::{Plan, Speaker},
+    log::AgentLog,
+};
+use crate::{AcpProcess, Driver, DriverError};
 
 /// Asks the process to end; dropping it does so too.
 #[derive(Debug)]
@@ -33,7 +41,11 @@ pub(crate) fn run(tasks: &Tasks, plan: Plan, events: mpsc::Sender<Event>) -> End
     tasks.spawn(|stop| async move {
         let outcome = match plan {
             Plan::Mock { process } => {
-                let _ = events.send(Event::Launched { process }).await; // The agent's task outlives us.
+                let launched = Event::Launched {
+                    process,
+                    driver: None,
+                };
+                let _ = events.send(launched).await; // The agent's task outlives us.
                 tokio::select! {
                     () = stop.cancelled() => {}
                     () = asked.cancelled() => {}
@@ -47,6 +59,7 @@ pub(crate) fn run(tasks: &Tasks, plan: Plan, events: mpsc::Sender<Event>) -> End
                 guardian,
                 grace,
                 log,
+                speaker,
             } => match own.spawn_blocking(move |_| spawn.spawn(&guardian)).await {
                 Err(_) => Event::LaunchFailed {
                     reason: "the daemon is shutting down".to_owned(),
@@ -56,8 +69,14 @@ pub(crate) fn run(tasks: &Tasks, plan: Plan, events: mpsc::Sender<Event>) -> End
                 },
                 Ok(Ok((group, pipes))) => {
                     crash::point("process.spawned");
-                    let _stdin = listen(&own, pipes, &log);
-                    attend(&group, &events, &asked, &stop, grace).await
+                    let life = Life {
+                        group,
+                        events: events.clone(),
+                        asked,
+                        stop,
+                        grace,
+                    };
+                    life.live(&own, pipes, log, speaker).await
                 }
             },
         };
@@ -66,39 +85,92 @@ pub(crate) fn run(tasks: &Tasks, plan: Plan, events: mpsc::Sender<Event>) -> End
     ending
 }
 
-/// Keeps what the process prints. Its standard input stays open as long as the result lives, for many programs take its
-/// end for their own.
-fn listen(tasks: &Tasks, pipes: Pipes, log: &AgentLog) -> Option<ChildStdin> {
-    if let Some(stdout) = pipes.stdout {
-        log.copy(tasks, stdout);
-    }
-    if let Some(stderr) = pipes.stderr {
-        log.copy(tasks, stderr);
-    }
-    pipes.stdin
+/// A process that has been started.
+struct Life {
+    group: Group,
+    events: mpsc::Sender<Event>,
+    asked: CancellationToken,
+    stop: CancellationToken,
+    grace: Duration,
 }
 
-/// Waits for the end of the process, or brings it about; nothing of its group is left afterwards.
-async fn attend(
-    group: &Group,
-    events: &mpsc::Sender<Event>,
-    asked: &CancellationToken,
-    stop: &CancellationToken,
-    grace: Duration,
-) -> Event {
-    let process = Process {
-        pid: group.pid(),
-        started: group.start_time(),
-    };
-    let _ = events.send(Event::Launched { process }).await; // The agent's task outlives us.
-    let exit = tokio::select! { biased;
-        () = stop.cancelled() => group.end(Duration::ZERO).await,
-        () = asked.cancelled() => group.end(grace).await,
-        _ = group.wait() => group.reap_leftovers().await,
-    };
-    crash::point("process.ended");
-    Event::Exited {
-        exit: convert(exit),
+impl Life {
+    /// From the first word to the end; nothing of the group is left afterwards.
+    async fn live(
+        self,
+        tasks: &Tasks,
+        pipes: Pipes,
+        log: AgentLog,
+        speaker: Option<Box<Speaker>>,
+    ) -> Event {
+        if let Some(stderr) = pipes.stderr {
+            log.copy(tasks, stderr);
+        }
+        let process = Process {
+            pid: self.group.pid(),
+            started: self.group.start_time(),
+        };
+        match (speaker, pipes.stdin, pipes.stdout) {
+            (Some(speaker), Some(stdin), Some(stdout)) => {
+                match self.greet(speaker, stdin, stdout).await {
+                    Ok(driver) => self.attend(process, Some(driver)).await,
+                    Err(reason) => {
+                        self.group.end(self.grace).await;
+                        Event::LaunchFailed { reason }
+                    }
+                }
+            }
+            (_, stdin, stdout) => {
+                if let Some(stdout) = stdout {
+                    log.copy(tasks, stdout);
+                }
+                // Many programs take the end of their input for their own.
+                let _stdin = stdin;
+                self.attend(process, None).await
+            }
+        }
+    }
+
+    /// Shakes hands; a process that dies or is unwanted meanwhile is not waited for.
+    async fn greet(
+        &self,
+        speaker: Box<Speaker>,
+        stdin: ChildStdin,
+        stdout: ChildStdout,
+    ) -> Result<Arc<dyn Driver>, String> {
+        let Speaker { drivers, around } = *speaker;
+        let greeting = (drivers.acp)(AcpProcess {
+            stdin,
+            stdout,
+            around,
+        });
+        tokio::select! { biased;
+            () = self.stop.cancelled() => Err("the daemon is shutting down".to_owned()),
+            () = self.asked.cancelled() => Err("it was stopped before it had started".to_owned()),
+            greeted = greeting => match greeted {
+                Ok(driver) => Ok(driver),
+                // Its exit tells more than the silence that follows from it.
+                Err(DriverError::Gone { .. }) => {
+                    let exit = self.group.reap_leftovers().await;
+                    Err(format!("the process ended before it had answered ({exit}); see its log"))
+                }
+                Err(error) => Err(chain(&error)),
+            },
+            exit = self.group.wait() => Err(format!("the process ended before it had answered ({exit}); see its log")),
+        }
+    }
+
+    async fn attend(self, process: Process, driver: Option<Arc<dyn Driver>>) -> Event {
+        let _ = self.events.send(Event::Launched { process, driver }).await; // The agent's task outlives us.
+        let exit = tokio::select! { biased;
+            () = self.stop.cancelled() => self.group.end(Duration::ZERO).await,
+            () = self.asked.cancelled() => self.group.end(self.grace).await,
+            _ = self.group.wait() => self.group.reap_leftovers().await,
+        };
+        crash::point("process.ended");
+        Event::Exited {
+            exit: convert(exit),
+        }
     }
 }
 

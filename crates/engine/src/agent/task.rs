@@ -7,19 +7,28 @@ use std::{sync::Arc, time::Duration};
 
 use domain::{
     Timestamp,
-    lifecycle::{Effect, Exit, Force, Input, Lifecycle, Process, Refusal, State},
+    lifecycle::{Effect, Exit, Force, Input, Lifecycle, Process},
 };
 use platform::{ProcessRef, Tasks, crash};
 use store::{Change, Entry, Store};
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, watch},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{AgentRecord, AgentView, InstanceFile, Workspace, launch::Launcher, process};
-use crate::{EngineError, clock, engine::Registry};
+use super::{
+    AgentRecord, InstanceFile, Workspace,
+    handle::{AgentHandle, Command, Event, Reply, Shown},
+    launch::Launcher,
+    process,
+    waiting::{Until, Waiting, answer},
+};
+use crate::{
+    Driver, Drivers, EngineError, clock,
+    engine::{Registry, surroundings},
+};
 
 /// Commands that may wait: a client sends one and waits for its answer, so this many clients may queue up at one agent.
 const COMMANDS_MAX: usize = 64;
@@ -32,93 +41,19 @@ const EVENTS_MAX: usize = 8;
 pub(crate) struct Surroundings {
     pub(crate) store: Store,
     pub(crate) tasks: Tasks,
-    pub(crate) launcher: Launcher,
+    pub(crate) launcher: Arc<Launcher>,
+    pub(crate) drivers: Drivers,
     pub(crate) registry: Arc<Registry>,
     pub(crate) workspace: Workspace,
 }
 
-type Reply = oneshot::Sender<Result<Option<Arc<AgentView>>, EngineError>>;
-
-/// What a face wants of an agent.
-#[derive(Debug)]
-pub(crate) enum Command {
-    Start,
-    Stop,
-    Attach {
-        process: Process,
-        metadata: Vec<(String, String)>,
-    },
-    Detach {
-        cleanup: bool,
-    },
-    Destroy {
-        force: Force,
-    },
-    Shutdown,
-}
-
-/// What the tasks that act for an agent report.
-#[derive(Debug)]
-pub(crate) enum Event {
-    Launched { process: Process },
-    LaunchFailed { reason: String },
-    Exited { exit: Exit },
-}
-
-/// The way to an agent's task.
-#[derive(Debug, Clone)]
-pub(crate) struct AgentHandle {
-    commands: mpsc::Sender<(Command, Reply)>,
-    shown: watch::Receiver<Shown>,
-}
-
-/// The last committed record, and what everybody sees of it.
-#[derive(Debug, Clone)]
-struct Shown {
-    record: Arc<AgentRecord>,
-    view: Option<Arc<AgentView>>,
-}
-
-impl Shown {
-    fn of(record: &Arc<AgentRecord>) -> Self {
-        Self {
-            record: record.clone(),
-            view: record.view().map(Arc::new),
-        }
-    }
-}
-
-impl AgentHandle {
-    /// What everybody sees of it now.
-    pub(crate) fn view(&self) -> Option<Arc<AgentView>> {
-        self.shown.borrow().view.clone()
-    }
-
-    /// All that is kept of it now.
-    pub(crate) fn record(&self) -> Arc<AgentRecord> {
-        self.shown.borrow().record.clone()
-    }
-
-    /// Asks, and waits until what was asked for has happened or cannot happen.
-    pub(crate) async fn ask(
-        &self,
-        command: Command,
-    ) -> Result<Option<Arc<AgentView>>, EngineError> {
-        let (reply, answer) = oneshot::channel();
-        if self.commands.send((command, reply)).await.is_err() {
-            return Err(EngineError::ShuttingDown);
-        }
-        answer.await.unwrap_or(Err(EngineError::ShuttingDown))
-    }
-}
-
 /// How an agent's task begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Begin {
     /// It has just been created.
     Fresh,
-    /// The daemon has come up and found it in the store.
-    Recovered,
+    /// The daemon has come up and found it in the store; `settled` is dropped once what is shown of it is true.
+    Recovered { settled: mpsc::Sender<()> },
 }
 
 /// Starts the task that owns the agent.
@@ -130,21 +65,23 @@ pub(crate) fn spawn(
     let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
     let (events_in, events) = mpsc::channel(EVENTS_MAX);
     let record = Arc::new(record);
-    let (shown_in, shown) = watch::channel(Shown::of(&record));
+    let (shown_in, shown) = watch::channel(Shown::of(&record, None));
     let mut task = AgentTask {
         record,
         around: surroundings.clone(),
         shown: shown_in,
         events: events_in,
         process: None,
+        driver: None,
         watching: None,
         restart_at: None,
-        waiting: Vec::new(),
+        waiting: Waiting::default(),
         gone: false,
     };
     surroundings.tasks.spawn(|stop| async move {
-        if begin == Begin::Recovered {
+        if let Begin::Recovered { settled } = begin {
             task.recover().await;
+            drop(settled);
         }
         task.run(stop, inbox, events).await;
     });
@@ -157,18 +94,11 @@ struct AgentTask {
     shown: watch::Sender<Shown>,
     events: mpsc::Sender<Event>,
     process: Option<process::Ending>,
+    driver: Option<Arc<dyn Driver>>,
     watching: Option<CancellationToken>,
     restart_at: Option<Instant>,
-    waiting: Vec<(Until, Reply)>,
+    waiting: Waiting,
     gone: bool,
-}
-
-/// What somebody waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Until {
-    Started,
-    Stopped,
-    Destroyed,
 }
 
 impl AgentTask {
@@ -205,17 +135,23 @@ impl AgentTask {
             .alive()
         });
         self.try_input(Input::Recover { alive }).await;
+        // A crash between the commit and the instance file leaves a file that lies.
+        self.show().await;
     }
 
     async fn on_event(&mut self, event: Event) {
         let input = match event {
-            Event::Launched { process } => Input::Launched { process },
+            Event::Launched { process, driver } => {
+                self.driver = driver;
+                Input::Launched { process }
+            }
             Event::LaunchFailed { reason } => {
                 self.process = None;
                 Input::LaunchFailed { reason }
             }
             Event::Exited { exit } => {
                 self.process = None;
+                self.driver = None;
                 self.watching = None;
                 Input::Exited { exit }
             }
@@ -241,7 +177,7 @@ impl AgentTask {
         };
         match (result, until) {
             (Err(error), _) => answer(reply, Err(error)),
-            (Ok(()), Some(until)) => self.waiting.push((until, reply)),
+            (Ok(()), Some(until)) => self.waiting.add(until, reply),
             (Ok(()), None) => answer(reply, Ok(self.shown.borrow().view.clone())),
         }
     }
@@ -357,7 +293,7 @@ impl AgentTask {
     }
 
     async fn show(&mut self) {
-        let shown = Shown::of(&self.record);
+        let shown = Shown::of(&self.record, self.driver.clone());
         if let Some(view) = shown.view.clone() {
             let (file, name) = (self.instance_file(), self.record.name.clone());
             let written = self
@@ -381,7 +317,11 @@ impl AgentTask {
     async fn perform(&mut self, effect: Effect) -> Result<(), EngineError> {
         match effect {
             Effect::Launch => {
-                let plan = self.around.launcher.plan(&self.record);
+                let driver = surroundings(&self.around.launcher, &self.around.tasks, &self.record);
+                let plan = self
+                    .around
+                    .launcher
+                    .plan(&self.record, self.around.drivers, driver);
                 match plan {
                     Ok(plan) => {
                         self.process =
@@ -457,6 +397,7 @@ impl AgentTask {
             at: now.0,
             kind: "agent.destroyed".into(),
             agent: Some(name.to_string()),
+            session: None,
             body: "{}".into(),
         });
         self.write(vec![
@@ -472,67 +413,11 @@ impl AgentTask {
     }
 
     fn answer_those_who_wait(&mut self) {
-        let state = self.record.lifecycle.state().clone();
-        let waiting = std::mem::take(&mut self.waiting);
-        for (until, reply) in waiting {
-            match self.outcome(until, &state) {
-                Some(outcome) => answer(reply, outcome),
-                None => self.waiting.push((until, reply)),
-            }
-        }
+        let state = self.record.lifecycle.state();
+        let view = self.shown.borrow().view.clone();
+        self.waiting
+            .answer(&self.record.name, state, self.gone, &view);
     }
-
-    /// The answer to somebody who waits, if it is time for one.
-    fn outcome(
-        &self,
-        until: Until,
-        state: &State,
-    ) -> Option<Result<Option<Arc<AgentView>>, EngineError>> {
-        let name = || self.record.name.clone();
-        let shown = || Some(Ok(self.shown.borrow().view.clone()));
-        match (until, state) {
-            (Until::Destroyed, _) => self.gone.then_some(Ok(None)),
-            (Until::Started, State::Starting { .. }) | (Until::Stopped, State::Stopping { .. }) => {
-                None
-            }
-            (Until::Started, State::Failed { reason }) => Some(Err(EngineError::Launch {
-                name: name(),
-                reason: reason.clone(),
-            })),
-            (
-                Until::Started,
-                State::Stopping { .. } | State::Stopped { .. } | State::Destroying,
-            ) => {
-                let reason = "it was stopped before it had started".to_owned();
-                Some(Err(EngineError::Launch {
-                    name: name(),
-                    reason,
-                }))
-            }
-            (Until::Stopped, State::Destroying) => Some(Err(EngineError::Refused {
-                name: name(),
-                refusal: Refusal::NotThere,
-            })),
-            (
-                Until::Started,
-                State::Running { .. } | State::Crashed { .. } | State::Created | State::Creating,
-            )
-            | (
-                Until::Stopped,
-                State::Running { .. }
-                | State::Crashed { .. }
-                | State::Created
-                | State::Creating
-                | State::Starting { .. }
-                | State::Stopped { .. }
-                | State::Failed { .. },
-            ) => shown(),
-        }
-    }
-}
-
-fn answer(reply: Reply, outcome: Result<Option<Arc<AgentView>>, EngineError>) {
-    let _ = reply.send(outcome); // The asker may have left.
 }
 
 async fn due(at: Option<Instant>) {
@@ -553,6 +438,7 @@ fn journal_entry(record: &AgentRecord, now: Timestamp) -> Change {
         at: now.0,
         kind: format!("agent.{status}"),
         agent: Some(record.name.to_string()),
+        session: None,
         body: state,
     })
 }

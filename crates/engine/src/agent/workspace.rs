@@ -48,6 +48,8 @@ pub(crate) enum WorkspaceError {
     NotEmpty,
     #[error("another agent works there already (it has {FILE_NAME})")]
     OtherAgent,
+    #[error("{path} there is a link; `append` keeps it, or move it away")]
+    Link { path: String },
     #[error("a work folder is an absolute path to a folder")]
     NotAFolder,
     #[error(transparent)]
@@ -187,6 +189,15 @@ fn survey(dir: &Path, conflict: WorkDirConflict, paths: &[String]) -> Result<Und
     let confined = ConfinedDir::open(dir)?;
     let mut undo = Undo::default();
     for path in paths {
+        if files::is_link(&dir.join(path)) {
+            // Written through, it would change a file elsewhere; replaced, it would be lost.
+            match conflict {
+                WorkDirConflict::Append => continue,
+                WorkDirConflict::Overwrite | WorkDirConflict::Error => {
+                    return Err(WorkspaceError::Link { path: path.clone() });
+                }
+            }
+        }
         match (confined.exists(Path::new(path))?, conflict) {
             (false, _) => undo.new_files.push(path.clone()),
             (true, WorkDirConflict::Overwrite | WorkDirConflict::Error) => {

@@ -62,18 +62,18 @@ async fn make(
         workspace.place(&name, work_dir.as_ref(), &paths)
     })
     .await?;
-    let failed = |place: &Option<Place>, reason: String| EngineError::Workspace {
+    let own_dir = around.workspace.instances_dir.join(create.name.as_str());
+    let wanted = create
+        .overrides
+        .work_dir
+        .as_ref()
+        .map_or(own_dir, |work_dir| work_dir.dir.clone());
+    let failed = |reason: String| EngineError::Workspace {
         name: create.name.clone(),
-        dir: place.as_ref().map_or_else(
-            || around.workspace.instances_dir.clone(),
-            |place| place.dir().clone(),
-        ),
+        dir: wanted.clone(),
         reason,
     };
-    let place = match surveyed {
-        Ok(place) => place,
-        Err(error) => return Err(failed(&None, chain(&error))),
-    };
+    let place = surveyed.map_err(|error| failed(chain(&error)))?;
     let record = record(&create, template, place);
     keep(around, &record).await?;
     crash::point("create.intent-kept");
@@ -82,7 +82,7 @@ async fn make(
         Ok(()) => finish(around, record).await,
         Err(reason) => {
             take_back(around, &record).await;
-            Err(failed(&Some(record.place), reason))
+            Err(failed(reason))
         }
     }
 }
@@ -189,6 +189,7 @@ async fn keep(around: &Arc<Surroundings>, record: &AgentRecord) -> Result<(), En
         at: record.updated_at.0,
         kind: kind.to_owned(),
         agent: Some(name.clone()),
+        session: None,
         body: serde_json::json!({ "template": record.template.name, "dir": record.place.dir() })
             .to_string(),
     };

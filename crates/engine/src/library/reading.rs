@@ -1,6 +1,9 @@
 //! Reading the configs folder: which file is what, and what is wrong with it.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    path::Path,
+};
 
 use catalog::{
     Checked, ComponentKind, Format, Problem, Severity, Template, parse_mcp_server, parse_prompt,
@@ -116,12 +119,15 @@ fn read_folder<T>(
             Err(problem) => (None, vec![problem]),
         };
         if let Some((name, value)) = value {
-            if values.contains_key(&name) {
-                problems.push(whole_file(format!(
-                    "another file of this folder is called {name} already"
-                )));
-            } else {
-                values.insert(name, value);
+            match values.entry(name) {
+                Entry::Vacant(place) => {
+                    place.insert(value);
+                }
+                Entry::Occupied(first) => {
+                    let name = first.key();
+                    let message = format!("another file of this folder is called {name} already");
+                    problems.push(whole_file(message));
+                }
             }
         }
         if !problems.is_empty() {

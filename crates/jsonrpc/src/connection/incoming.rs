@@ -210,9 +210,14 @@ impl Incoming {
     fn refuse(&self, malformed: Malformed, raw: Bytes) -> Received {
         let answered = match malformed.kind {
             MalformedKind::Parse | MalformedKind::TooLong | MalformedKind::Request => {
-                let line = error_line(malformed.id.as_ref(), &malformed.error);
-                // Waiting for room here would let a peer that does not read stop our reading.
-                self.shared.outbox.try_send(line, Claim::Answer).is_ok()
+                match (self.shared.reply_to_malformed)(malformed.error.clone()) {
+                    Some(error) => {
+                        let line = error_line(malformed.id.as_ref(), &error);
+                        // Waiting for room here would let a peer that does not read stop our reading.
+                        self.shared.outbox.try_send(line, Claim::Answer).is_ok()
+                    }
+                    None => false,
+                }
             }
             MalformedKind::Response => {
                 let call = malformed

@@ -8,6 +8,10 @@ use tokio::{
 };
 
 use super::{Incoming, Limits, Peer, calls::Calls, outbox::Outbox};
+use crate::ErrorObject;
+
+/// What the peer is told of a line of its own that is no message.
+pub type ReplyToMalformed = fn(ErrorObject) -> Option<ErrorObject>;
 
 /// A connection is its two halves; this names the act of making them.
 #[derive(Debug)]
@@ -25,11 +29,27 @@ impl Connection {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
+        Connection::with_reply_to_malformed(reader, writer, limits, Some)
+    }
+
+    /// As [`Connection::new`], with a say in how lines that are no message are answered: `reply`
+    /// may add to the error, or give nothing to stay silent.
+    pub fn with_reply_to_malformed<R, W>(
+        reader: R,
+        writer: W,
+        limits: Limits,
+        reply: ReplyToMalformed,
+    ) -> (Peer, Incoming)
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
         let shared = Arc::new(Shared {
             outbox: Outbox::new(Box::new(writer), limits.outbox_max),
             calls: Calls::new(limits.calls_max),
             closed: watch::Sender::new(false),
             limits,
+            reply_to_malformed: reply,
         });
         (
             Peer::new(Arc::clone(&shared)),
@@ -45,6 +65,7 @@ pub(super) struct Shared {
     pub(super) calls: Calls,
     pub(super) closed: watch::Sender<bool>,
     pub(super) limits: Limits,
+    pub(super) reply_to_malformed: ReplyToMalformed,
 }
 
 impl Shared {

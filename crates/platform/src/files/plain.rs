@@ -1,10 +1,12 @@
 //! Plain acts on paths of our own: look, list, copy, link, append.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, DirBuilder, OpenOptions},
     io::{self, Write},
     os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use super::{Durability, FileError, Mode, read_bounded, write_atomic};
@@ -21,6 +23,12 @@ pub fn is_there(path: &Path) -> bool {
 pub fn is_socket(path: &Path) -> bool {
     path.symlink_metadata()
         .is_ok_and(|metadata| metadata.file_type().is_socket())
+}
+
+/// Whether it is a link, wherever that leads.
+pub fn is_link(path: &Path) -> bool {
+    path.symlink_metadata()
+        .is_ok_and(|metadata| metadata.is_symlink())
 }
 
 /// Everything in a folder, in no order.
@@ -76,6 +84,43 @@ pub fn remove_file_if_there(path: &Path) -> Result<(), FileError> {
         }),
         Ok(()) | Err(_) => Ok(()),
     }
+}
+
+/// What is seen of each file below a folder without reading it, by its path from there.
+pub type Fingerprint = BTreeMap<String, (u64, SystemTime)>;
+
+/// Looks at every file below `folder` but those in folders called one of `skip`; links are not followed. Looks at no more
+/// than `max` entries, and passes over what it may not see.
+pub fn fingerprint(folder: &Path, skip: &[&str], max: usize) -> Fingerprint {
+    let mut found = Fingerprint::new();
+    let mut folders = vec![folder.to_owned()];
+    let mut seen = 0;
+    while let Some(current) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&current) else {
+            continue;
+        };
+        for entry in entries.flatten() {
+            seen += 1;
+            if seen > max {
+                return found;
+            }
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
+            if metadata.is_dir() {
+                if !skip.iter().any(|name| entry.file_name() == *name) {
+                    folders.push(entry.path());
+                }
+            } else if let Ok(path) = entry.path().strip_prefix(folder) {
+                let changed = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                found.insert(
+                    path.to_string_lossy().into_owned(),
+                    (metadata.len(), changed),
+                );
+            }
+        }
+    }
+    found
 }
 
 /// Appends to a log. When it would grow beyond `max` it becomes `NAME.old` first, so there are never more than two.

@@ -75,7 +75,11 @@ pub(super) async fn attach(call: &Call) -> View {
     Ok(call
         .service
         .engine
-        .attach(name, given.pid, given.metadata)
+        .attach(
+            name,
+            given.pid,
+            convert::metadata("metadata", given.metadata)?,
+        )
         .await?)
 }
 

@@ -2,8 +2,8 @@
 
 use super::ErrorCode::{
     self, AgentAlreadyAttached, AgentAlreadyRunning, AgentLaunch, AgentNotAttached, AgentNotFound,
-    ComponentReference, ConfigNotFound, ConfigValidation, InstanceCorrupted, TemplateNotFound,
-    WorkspaceInit,
+    ComponentReference, ConfigNotFound, ConfigValidation, GenericBusiness, InstanceCorrupted,
+    TemplateNotFound, WorkspaceInit,
 };
 
 /// One method of the socket.
@@ -85,7 +85,12 @@ pub const METHODS: &[Method] = &[
         "agent.destroy",
         "{ name, force? }",
         "{ success }",
-        &[AgentNotFound, AgentAlreadyAttached, InstanceCorrupted],
+        &[
+            AgentNotFound,
+            AgentAlreadyAttached,
+            InstanceCorrupted,
+            WorkspaceInit,
+        ],
     ),
     method("agent.status", "{ name }", "AgentMeta", &[AgentNotFound]),
     method("agent.list", "{}", "AgentMeta[]", &[]),
@@ -100,6 +105,7 @@ pub const METHODS: &[Method] = &[
             WorkspaceInit,
             ComponentReference,
             InstanceCorrupted,
+            AgentLaunch,
         ],
     ),
     method(
@@ -112,7 +118,7 @@ pub const METHODS: &[Method] = &[
         "agent.detach",
         "{ name, cleanup? }",
         "{ ok, workspaceCleaned }",
-        &[AgentNotFound, AgentNotAttached],
+        &[AgentNotFound, AgentNotAttached, WorkspaceInit],
     ),
     method("skill.list", "{}", "Skill[]", &[]),
     method("skill.get", "{ name }", "Skill", &[ConfigNotFound]),
@@ -122,6 +128,79 @@ pub const METHODS: &[Method] = &[
     method("mcp.get", "{ name }", "McpServer", &[ConfigNotFound]),
     method("workflow.list", "{}", "Workflow[]", &[]),
     method("workflow.get", "{ name }", "Workflow", &[ConfigNotFound]),
+    method(
+        "agent.run",
+        "{ name, prompt, options? } | { template, prompt, options?, cleanup? }",
+        "{ text, response, sessionId, stopReason, error?, instanceName, artifacts }",
+        &[
+            AgentNotFound,
+            TemplateNotFound,
+            AgentLaunch,
+            AgentNotAttached,
+            GenericBusiness,
+        ],
+    ),
+    method(
+        "agent.prompt",
+        "{ name, message, sessionId? }",
+        "{ response, text, sessionId, stopReason, error? }",
+        &[AgentNotFound, AgentNotAttached, GenericBusiness],
+    ),
+    method(
+        "session.create",
+        "{ agentName, clientId?, idleTtlMs?, stream?, answers?, raw? }",
+        "SessionLeaseInfo",
+        &[AgentNotFound, AgentNotAttached],
+    ),
+    method(
+        "session.attach",
+        "{ sessionId, clientId?, fromSeq?, answers?, raw? }",
+        "SessionLeaseInfo",
+        &[GenericBusiness],
+    ),
+    method(
+        "session.prompt",
+        "{ sessionId, text, queue? }",
+        "{ response, text, sessionId, stopReason, error? }",
+        &[GenericBusiness],
+    ),
+    method(
+        "session.answer",
+        "{ sessionId, ask, option? | text? | decline? }",
+        "{ ok }",
+        &[GenericBusiness],
+    ),
+    method(
+        "session.cancel",
+        "{ sessionId }",
+        "{ ok }",
+        &[GenericBusiness],
+    ),
+    method(
+        "session.close",
+        "{ sessionId }",
+        "{ ok }",
+        &[GenericBusiness],
+    ),
+    method("session.list", "{ agentName? }", "SessionLeaseInfo[]", &[]),
+    method(
+        "session.get",
+        "{ sessionId }",
+        "SessionLeaseInfo",
+        &[GenericBusiness],
+    ),
+    method(
+        "session.events",
+        "{ sessionId, fromSeq?, limit? }",
+        "Event[]",
+        &[GenericBusiness],
+    ),
+    method(
+        "journal.query",
+        "{ agent?, session?, kind?, since?, afterSeq?, grep?, limit? }",
+        "JournalLine[]",
+        &[],
+    ),
     method(
         "daemon.ping",
         "{}",

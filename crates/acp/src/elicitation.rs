@@ -1,0 +1,170 @@
+//! `elicitation/create`: the agent asks its user something, as a form with a schema.
+
+use domain::turn::{Answer, AskKind, Raw};
+use engine::SessionSink;
+use jsonrpc::ErrorObject;
+use serde_json::{Map, Value, json, value::RawValue};
+use tokio_util::sync::CancellationToken;
+
+use crate::{convert, requests::parsed, sessions::Sessions};
+
+/// A question to whoever the session belongs to.
+#[derive(Debug)]
+pub(crate) struct Question {
+    sink: SessionSink,
+    cancelled: CancellationToken,
+    kind: AskKind,
+    raw: Option<Raw>,
+    form: Form,
+}
+
+/// How an answer becomes what the agent expects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Form {
+    /// One field: the answer is its value.
+    Field { name: String, text: bool },
+    /// The answer is the whole object.
+    Object,
+}
+
+impl Question {
+    /// Only forms are understood, as we said in the handshake; and only those of a session reach somebody.
+    pub(crate) fn read(
+        sessions: &Sessions,
+        params: Option<&RawValue>,
+    ) -> Result<Question, ErrorObject> {
+        let value = parsed(params);
+        if let Some(mode) = convert::text(&value, "mode").filter(|mode| *mode != "form") {
+            return Err(ErrorObject::invalid_params(format!(
+                "questions of mode {mode:?} are not supported, only forms"
+            )));
+        }
+        let session = convert::text(&value, "sessionId").unwrap_or_default();
+        let (sink, cancelled) = sessions.questions(session).ok_or_else(|| {
+            ErrorObject::invalid_params(format!("there is no session {session:?}"))
+        })?;
+        let schema = &value["requestedSchema"];
+        let form = Form::of(schema);
+        let kind = AskKind::Question {
+            text: convert::text(&value, "message")
+                .unwrap_or_default()
+                .to_owned(),
+            schema: form.schema(schema),
+        };
+        Ok(Question {
+            sink,
+            cancelled,
+            kind,
+            raw: params.map(convert::raw),
+            form,
+        })
+    }
+
+    /// Waits for an answer. The end of the turn is one.
+    pub(crate) async fn ask(self) -> Value {
+        let answer = tokio::select! { biased;
+            () = self.cancelled.cancelled() => return json!({ "action": "cancel" }),
+            answer = self.sink.ask(self.kind, self.raw) => answer,
+        };
+        let content = match answer {
+            Answer::Text { text } => self.form.content(&text),
+            Answer::Option { .. } | Answer::Declined => None,
+        };
+        match content {
+            Some(content) => json!({ "action": "accept", "content": content }),
+            None => json!({ "action": "decline" }),
+        }
+    }
+}
+
+impl Form {
+    fn of(schema: &Value) -> Form {
+        let properties = schema["properties"].as_object();
+        let mut properties = properties.into_iter().flatten();
+        match (properties.next(), properties.next()) {
+            (Some((name, property)), None) => {
+                let plain = ["enum", "oneOf", "format", "pattern"]
+                    .iter()
+                    .all(|key| property[*key].is_null());
+                Form::Field {
+                    name: name.clone(),
+                    text: plain && property["type"] == "string",
+                }
+            }
+            (None, _) | (Some(_), Some(_)) => Form::Object,
+        }
+    }
+
+    /// The schema, where the answer is more than a line of text.
+    fn schema(&self, schema: &Value) -> Option<String> {
+        let line = matches!(self, Form::Field { text: true, .. });
+        (!line && schema.is_object()).then(|| schema.to_string())
+    }
+
+    /// What the agent gets for an answer; nothing if it cannot be made to fit.
+    fn content(&self, text: &str) -> Option<Map<String, Value>> {
+        let field = |name: &str, value| Map::from_iter([(name.to_owned(), value)]);
+        let parsed: Option<Value> = serde_json::from_str(text).ok();
+        match (self, parsed) {
+            (Form::Field { name, text: true }, _) => Some(field(name, text.into())),
+            (Form::Object, Some(Value::Object(object))) => Some(object),
+            (Form::Object, _) => None,
+            (Form::Field { name, .. }, Some(Value::Object(object)))
+                if object.contains_key(name) =>
+            {
+                Some(object)
+            }
+            (Form::Field { name, .. }, value) => {
+                Some(field(name, value.unwrap_or_else(|| text.into())))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(properties: Value, answer: &str, expected: Value) {
+        let schema = json!({ "type": "object", "properties": properties });
+        let content = Form::of(&schema).content(answer);
+        let content = content.map_or(Value::Null, Value::Object);
+        assert_eq!(content, expected, "{schema} {answer}");
+    }
+
+    #[test]
+    fn an_answer_is_put_where_the_form_wants_it() {
+        let line = json!({ "answer": { "type": "string" } });
+        check(line.clone(), "yes", json!({ "answer": "yes" }));
+        check(
+            line.clone(),
+            r#"{"a":1}"#,
+            json!({ "answer": r#"{"a":1}"# }),
+        );
+        check(line, "7", json!({ "answer": "7" }));
+        let number = json!({ "count": { "type": "integer" } });
+        check(number.clone(), "7", json!({ "count": 7 }));
+        check(number.clone(), r#"{"count":7}"#, json!({ "count": 7 }));
+        check(number, "seven", json!({ "count": "seven" }));
+        let choice = json!({ "colour": { "type": "string", "enum": ["red"] } });
+        check(choice, "red", json!({ "colour": "red" }));
+        let two = json!({ "a": { "type": "string" }, "b": { "type": "string" } });
+        check(
+            two.clone(),
+            r#"{"a":"x","b":"y"}"#,
+            json!({ "a": "x", "b": "y" }),
+        );
+        check(two, "x", json!(null));
+    }
+
+    #[test]
+    fn only_more_than_a_line_needs_a_schema() {
+        let schema = |properties: Value| {
+            let schema = json!({ "type": "object", "properties": properties });
+            Form::of(&schema).schema(&schema).is_some()
+        };
+        assert!(!schema(json!({ "answer": { "type": "string" } })));
+        assert!(schema(json!({ "answer": { "type": "boolean" } })));
+        assert!(schema(json!({ "a": {}, "b": {} })));
+    }
+}

@@ -1,0 +1,23 @@
+//! The Agent Client Protocol: the driver of agents that speak it.
+//!
+//! [`connect`] shakes hands with a started process and gives an `engine::Driver`. One task owns the reading (`client`);
+//! what the agent tells goes to the session it names (`sessions`, `convert`), what it asks for is carried out beside it
+//! (`requests`: permissions, questions, files, terminals). What is not understood is kept word for word, never refused.
+
+mod client;
+mod convert;
+mod driver;
+mod elicitation;
+mod failure;
+mod files;
+mod handshake;
+mod permission;
+mod requests;
+mod sessions;
+mod terminal;
+mod tools;
+
+#[cfg(test)]
+mod tests;
+
+pub use driver::connect;

@@ -1,0 +1,63 @@
+//! `session/request_permission`: the agent asks before it acts, and learns which option was chosen.
+
+use domain::turn::{Answer, AskKind, Raw, ToolKind};
+use jsonrpc::ErrorObject;
+use serde_json::{Value, json, value::RawValue};
+
+use crate::{
+    convert,
+    requests::parsed,
+    sessions::{Asked, Sessions},
+};
+
+/// A permission that is asked for.
+#[derive(Debug)]
+pub(crate) struct Permission {
+    asked: Asked,
+    kind: AskKind,
+    raw: Option<Raw>,
+}
+
+impl Permission {
+    /// Reads the request; what it leaves out about its tool call was said before.
+    pub(crate) fn read(
+        sessions: &Sessions,
+        params: Option<&RawValue>,
+    ) -> Result<Permission, ErrorObject> {
+        let value = parsed(params);
+        let session = convert::text(&value, "sessionId").unwrap_or_default();
+        let update = convert::tool(&value["toolCall"])
+            .ok_or_else(|| ErrorObject::invalid_params("toolCall.toolCallId is missing"))?;
+        let asked = sessions.asked(session, update).ok_or_else(|| {
+            ErrorObject::invalid_params(format!("there is no session {session:?}"))
+        })?;
+        let kind = AskKind::Permission {
+            tool: asked.tool.clone(),
+            options: convert::options(&value["options"]),
+            // What is deleted is gone; other kinds do not say whether they can be undone.
+            destructive: asked.tool.kind == ToolKind::Delete,
+        };
+        Ok(Permission {
+            asked,
+            kind,
+            raw: params.map(convert::raw),
+        })
+    }
+
+    /// Waits for a decision. The end of the turn decides too.
+    pub(crate) async fn ask(self) -> Value {
+        let Permission { asked, kind, raw } = self;
+        let answer = tokio::select! { biased;
+            () = asked.cancelled.cancelled() => Answer::Declined,
+            answer = asked.sink.ask(kind, raw) => answer,
+        };
+        match answer {
+            Answer::Option { id } => {
+                json!({ "outcome": { "outcome": "selected", "optionId": id } })
+            }
+            Answer::Text { .. } | Answer::Declined => {
+                json!({ "outcome": { "outcome": "cancelled" } })
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What the agent asks of us: each request is carried out in a task of its own, so that one that waits for a person
+//! holds up no other; bounded, withdrawn when the agent says so, ended with the connection.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use jsonrpc::{ErrorObject, Id, Request};
+use platform::Tasks;
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    client::Client, convert, elicitation::Question, files::Files, permission::Permission,
+    sessions::named_session, terminal::Terminals,
+};
+
+/// Requests carried out at a time. Most wait for a person or a process, and no agent has this many of those.
+const REQUESTS_MAX: usize = 256;
+
+/// What answers the agent.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    client: Arc<Client>,
+    tasks: Tasks,
+    pub(crate) files: Arc<Files>,
+    pub(crate) terminals: Arc<Terminals>,
+    places: Arc<Semaphore>,
+    /// What withdraws each request that is carried out.
+    running: Mutex<HashMap<Id, CancellationToken>>,
+}
+
+/// A request that is understood, with what it needs of the moment it arrived.
+#[derive(Debug)]
+enum Work {
+    Permission(Box<Permission>),
+    Question(Box<Question>),
+    File(Value),
+    Write(Value),
+    Terminal { method: String, params: Value },
+    Refuse(ErrorObject),
+}
+
+impl Requests {
+    pub(crate) fn new(
+        client: Arc<Client>,
+        tasks: Tasks,
+        files: Files,
+        terminals: Arc<Terminals>,
+    ) -> Arc<Requests> {
+        Arc::new(Requests {
+            client,
+            tasks,
+            files: Arc::new(files),
+            terminals,
+            places: Arc::new(Semaphore::new(REQUESTS_MAX)),
+            running: Mutex::default(),
+        })
+    }
+
+    /// Begins to carry out a request. What it refers to is looked up now, at its place in the stream.
+    pub(crate) fn take(self: &Arc<Requests>, request: Request) {
+        let Request {
+            method,
+            params,
+            responder,
+            ..
+        } = request;
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            tracing::warn!(%method, "the agent has too many requests at a time");
+            return; // Dropping the responder answers with an error.
+        };
+        let work = self.understand(method, params.as_deref());
+        let withdrawn = CancellationToken::new();
+        let id = responder.id().clone();
+        self.running().insert(id.clone(), withdrawn.clone());
+        let requests = Arc::clone(self);
+        self.tasks.spawn(|stop| async move {
+            let _place = place;
+            let outcome = tokio::select! { biased;
+                () = stop.cancelled() => Err(ErrorObject::cancelled()),
+                () = withdrawn.cancelled() => Err(ErrorObject::cancelled()),
+                outcome = requests.carry_out(work) => outcome,
+            };
+            requests.running().remove(&id);
+            let answering = async {
+                match outcome {
+                    Ok(result) => responder.reply(&result).await,
+                    Err(error) => responder.fail(error).await,
+                }
+            };
+            tokio::select! { biased;
+                answered = answering => drop(answered), // An agent that has left needs no answer.
+                () = stop.cancelled() => {}
+            }
+        });
+    }
+
+    /// The agent no longer wants an answer.
+    pub(crate) fn withdraw(&self, params: Option<&RawValue>) {
+        let params = parsed(params);
+        let id = Id::from_json(&params["requestId"].to_string());
+        let withdrawn = id.and_then(|id| self.running().get(&id).cloned());
+        match withdrawn {
+            Some(withdrawn) => withdrawn.cancel(),
+            None => tracing::debug!("the agent withdrew a request that is not carried out"),
+        }
+    }
+
+    /// The connection has ended, and with it everything that was done for the agent.
+    pub(crate) fn end(&self) {
+        self.tasks.cancel();
+    }
+
+    fn understand(&self, method: String, params: Option<&RawValue>) -> Work {
+        let sessions = &self.client.sessions;
+        let refuse = |error| Work::Refuse(error);
+        match method.as_str() {
+            "session/request_permission" => match Permission::read(sessions, params) {
+                Ok(permission) => Work::Permission(Box::new(permission)),
+                Err(error) => refuse(error),
+            },
+            "elicitation/create" => match Question::read(sessions, params) {
+                Ok(question) => Work::Question(Box::new(question)),
+                Err(error) => refuse(error),
+            },
+            "fs/read_text_file" => Work::File(parsed(params)),
+            "fs/write_text_file" => Work::Write(parsed(params)),
+            "terminal/create"
+            | "terminal/output"
+            | "terminal/wait_for_exit"
+            | "terminal/kill"
+            | "terminal/release" => Work::Terminal {
+                params: parsed(params),
+                method,
+            },
+            method => {
+                let session = named_session(params);
+                tracing::debug!(method, ?session, "refused a request that is not known");
+                refuse(ErrorObject::method_not_found(method))
+            }
+        }
+    }
+
+    async fn carry_out(&self, work: Work) -> Result<Box<RawValue>, ErrorObject> {
+        let result = match work {
+            Work::Permission(permission) => permission.ask().await,
+            Work::Question(question) => question.ask().await,
+            Work::File(params) => self.files.read(&self.tasks, &params).await?,
+            Work::Write(params) => self.files.write(&self.tasks, &params).await?,
+            Work::Terminal { method, params } => self.terminal(&method, &params).await?,
+            Work::Refuse(error) => return Err(error),
+        };
+        to_raw_value(&result).map_err(|error| ErrorObject::internal(error.to_string()))
+    }
+
+    async fn terminal(&self, method: &str, params: &Value) -> Result<Value, ErrorObject> {
+        let terminals = &self.terminals;
+        match method {
+            "terminal/create" => {
+                let session = convert::text(params, "sessionId").unwrap_or_default();
+                let cwd = self.client.sessions.cwd(session).ok_or_else(|| {
+                    ErrorObject::invalid_params(format!("there is no session {session:?}"))
+                })?;
+                terminals.create(session, &cwd, params).await
+            }
+            "terminal/output" => terminals.output(params),
+            "terminal/wait_for_exit" => terminals.wait(params).await,
+            "terminal/kill" => terminals.kill(params).await,
+            _ => terminals.release(params),
+        }
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<Id, CancellationToken>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Params as a value; null where they are absent or nested beyond reading.
+pub(crate) fn parsed(params: Option<&RawValue>) -> Value {
+    params
+        .and_then(|params| serde_json::from_str(params.get()).ok())
+        .unwrap_or_default()
+}

@@ -1,0 +1,266 @@
+//! The sessions of one connection: where what the agent tells goes, and what is known of each.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    path::PathBuf,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use domain::turn::{EventKind, ToolCall, ToolUpdate, Usage};
+use engine::SessionSink;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    convert::{self, Meaning},
+    tools::KnownTools,
+};
+
+/// Notifications held for a session whose id is still on its way to us: what agents announce at the start.
+const EARLY_MAX: usize = 64;
+
+/// Bytes of them; the largest announcements are tens of kilobytes.
+const EARLY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// What a session starts with.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) sink: SessionSink,
+    pub(crate) cwd: PathBuf,
+}
+
+/// Whether an agent's words are new, or what it said before and repeats while it takes up a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Words {
+    New,
+    Repeated,
+}
+
+/// What to do with a notification for a session that is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    /// A session is being opened, and this may be it.
+    Hold,
+    Ignore,
+}
+
+/// A request for permission, with everything known of its tool call.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) sink: SessionSink,
+    pub(crate) tool: ToolCall,
+    pub(crate) cancelled: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    open: HashMap<String, Session>,
+    early: VecDeque<Early>,
+    early_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Session {
+    sink: SessionSink,
+    cwd: PathBuf,
+    words: Words,
+    /// Cancelled with the turn, so that what the turn asks for is answered at once. A fresh one for each turn.
+    cancelled: CancellationToken,
+    tools: KnownTools,
+    /// What the session had cost before this turn; unknown for one that was taken up and has not told yet.
+    cost_before: Option<f64>,
+    cost: Option<f64>,
+}
+
+#[derive(Debug)]
+struct Early {
+    session: String,
+    method: String,
+    params: Box<RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope<'a> {
+    #[serde(borrow, default)]
+    session_id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    update: Option<&'a RawValue>,
+}
+
+/// The session that a message names.
+pub(crate) fn named_session(params: Option<&RawValue>) -> Option<String> {
+    let envelope: Envelope<'_> = serde_json::from_str(params?.get()).ok()?;
+    serde_json::from_str(envelope.session_id?.get()).ok()
+}
+
+impl Sessions {
+    /// Enters a session; what came for it before its id was known follows at once.
+    pub(crate) fn enter(&self, id: &str, start: Start, words: Words) {
+        let mut table = self.lock();
+        let mut session = Session {
+            sink: start.sink,
+            cwd: start.cwd,
+            words,
+            cancelled: CancellationToken::new(),
+            tools: KnownTools::default(),
+            cost_before: (words == Words::New).then_some(0.0),
+            cost: None,
+        };
+        let early = std::mem::take(&mut table.early);
+        let (own, others): (VecDeque<_>, VecDeque<_>) =
+            early.into_iter().partition(|early| early.session == id);
+        table.early = others;
+        for early in own {
+            table.early_bytes -= early.params.get().len();
+            session.tell(&early.method, &early.params);
+        }
+        table.open.insert(id.to_owned(), session);
+    }
+
+    /// The agent has finished repeating what was said before.
+    pub(crate) fn taken_up(&self, id: &str) {
+        if let Some(session) = self.lock().open.get_mut(id) {
+            session.words = Words::New;
+        }
+    }
+
+    /// Forgets a session, and cancels what it waits for.
+    pub(crate) fn remove(&self, id: &str) {
+        let removed = self.lock().open.remove(id);
+        if let Some(session) = removed {
+            session.cancelled.cancel();
+        }
+    }
+
+    /// No session is being opened any more, so nobody will claim what was held.
+    pub(crate) fn forget_early(&self) {
+        let mut table = self.lock();
+        table.early.clear();
+        table.early_bytes = 0;
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lock().open.len()
+    }
+
+    /// The working folder of a session.
+    pub(crate) fn cwd(&self, id: &str) -> Option<PathBuf> {
+        self.lock().open.get(id).map(|session| session.cwd.clone())
+    }
+
+    /// Passes a notification to its session; gives back where it went.
+    pub(crate) fn tell(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+        unknown: Unknown,
+    ) -> Option<SessionSink> {
+        let (Some(params), Some(id)) = (params, named_session(params)) else {
+            tracing::debug!(method, "ignored a notification that names no session");
+            return None;
+        };
+        let mut table = self.lock();
+        if let Some(session) = table.open.get_mut(&id) {
+            session.tell(method, params);
+            return Some(session.sink.clone());
+        }
+        let length = params.get().len();
+        let room = table.early.len() < EARLY_MAX && table.early_bytes + length <= EARLY_BYTES_MAX;
+        if unknown == Unknown::Hold && room {
+            table.early_bytes += length;
+            table.early.push_back(Early {
+                session: id,
+                method: method.to_owned(),
+                params: params.to_owned(),
+            });
+        } else {
+            tracing::debug!(method, session = %id, "ignored a notification for an unknown session");
+        }
+        None
+    }
+
+    /// Completes a request for permission.
+    pub(crate) fn asked(&self, id: &str, update: ToolUpdate) -> Option<Asked> {
+        let mut table = self.lock();
+        let session = table.open.get_mut(id)?;
+        Some(Asked {
+            tool: session.tools.asked(update),
+            sink: session.sink.clone(),
+            cancelled: session.cancelled.clone(),
+        })
+    }
+
+    /// Where the questions of a session go, and what withdraws them.
+    pub(crate) fn questions(&self, id: &str) -> Option<(SessionSink, CancellationToken)> {
+        let table = self.lock();
+        let session = table.open.get(id)?;
+        Some((session.sink.clone(), session.cancelled.clone()))
+    }
+
+    /// A turn begins: its sink, and the token that ends what it asks for.
+    pub(crate) fn begin_turn(&self, id: &str) -> Option<(SessionSink, CancellationToken)> {
+        let mut table = self.lock();
+        let session = table.open.get_mut(id)?;
+        session.cancelled = CancellationToken::new();
+        session.cost_before = session.cost.or(session.cost_before);
+        Some((session.sink.clone(), session.cancelled.clone()))
+    }
+
+    /// The turn is over; what the agent asks for between turns is nobody's to cancel.
+    pub(crate) fn end_turn(&self, id: &str) {
+        if let Some(session) = self.lock().open.get_mut(id) {
+            session.cancelled = CancellationToken::new();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Session {
+    fn tell(&mut self, method: &str, params: &RawValue) {
+        let meaning = match method {
+            "session/update" => convert::update(&update_of(params)),
+            method => convert::other(method),
+        };
+        let kind = match meaning {
+            Meaning::Plain(kind) => kind,
+            Meaning::Tool(update) => self.tools.tell(update),
+            Meaning::SessionCost(cost) => self.spent(cost),
+        };
+        if self.words == Words::New {
+            self.sink.emit(kind, Some(convert::raw(params)));
+        }
+    }
+
+    /// Agents tell what the whole session has cost; a turn's share is what came on top.
+    fn spent(&mut self, cost: f64) -> EventKind {
+        self.cost = Some(cost);
+        match self.cost_before {
+            Some(before) => EventKind::Usage(Usage {
+                cost_usd: Some((cost - before).max(0.0)),
+                ..Usage::default()
+            }),
+            None => EventKind::Other {
+                name: "usage_update".to_owned(),
+            },
+        }
+    }
+}
+
+/// The `update` in the params; null if there is none, or it is nested beyond reading.
+fn update_of(params: &RawValue) -> Value {
+    let envelope: Option<Envelope<'_>> = serde_json::from_str(params.get()).ok();
+    let update = envelope.and_then(|envelope| envelope.update);
+    update
+        .and_then(|update| serde_json::from_str(update.get()).ok())
+        .unwrap_or_default()
+}

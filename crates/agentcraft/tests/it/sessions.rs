@@ -1,0 +1,552 @@
+//! Conversations: streamed, shared, decided once, and there again after everything else has gone.
+
+use std::{collections::BTreeMap, fs};
+
+use serde_json::{Value, json};
+use testkit::{RawClient, TestDaemon, eventually};
+
+use crate::node;
+
+/// A node with the built-in agent `a1` started.
+fn with_agent(permissions: Value) -> TestDaemon {
+    let daemon = node().start();
+    daemon.template(
+        "plain",
+        json!({"backend": {"type": "builtin"}, "permissions": permissions}),
+    );
+    let mut client = daemon.client();
+    client.ok("agent.create", json!({"name": "a1", "template": "plain"}));
+    client.ok("agent.start", json!({"name": "a1"}));
+    daemon
+}
+
+/// A client that is attached to a session and has seen some of its events.
+struct Watcher {
+    client: RawClient,
+    events: Vec<Value>,
+    answers: BTreeMap<String, Value>,
+}
+
+impl Watcher {
+    fn attach(daemon: &TestDaemon, session: &str, from: u64, answers: bool) -> Self {
+        let mut client = daemon.client();
+        let params = json!({"sessionId": session, "fromSeq": from, "answers": answers});
+        client.send_line(&json!({"jsonrpc": "2.0", "id": "attach", "method": "session.attach", "params": params}).to_string());
+        let mut watcher = Self {
+            client,
+            events: Vec::new(),
+            answers: BTreeMap::new(),
+        };
+        watcher.until(|watcher| watcher.answers.contains_key("attach"));
+        watcher
+    }
+
+    fn send(&mut self, id: &str, method: &str, params: Value) {
+        self.client.send_line(
+            &json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string(),
+        );
+    }
+
+    fn until(&mut self, mut holds: impl FnMut(&Self) -> bool) {
+        while !holds(self) {
+            let message = self.client.receive();
+            match message["method"].as_str() {
+                Some("session.event") => self.events.push(message["params"]["event"].clone()),
+                _ => {
+                    self.answers.insert(
+                        message["id"].as_str().unwrap_or_default().to_owned(),
+                        message,
+                    );
+                }
+            }
+        }
+    }
+
+    fn of(&self, kind: &str) -> Vec<&Value> {
+        self.events
+            .iter()
+            .filter(|event| event["type"] == kind)
+            .collect()
+    }
+
+    fn text(&self) -> String {
+        self.of("text")
+            .iter()
+            .map(|event| event["text"].as_str().unwrap())
+            .collect()
+    }
+}
+
+fn session(client: &mut RawClient) -> String {
+    let created = client.ok(
+        "session.create",
+        json!({"agentName": "a1", "clientId": "test"}),
+    );
+    created["sessionId"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_prompt_is_answered_and_a_session_remembers_its_turns() {
+    let daemon = with_agent(json!({}));
+    let mut client = daemon.client();
+    let answer = client.ok(
+        "agent.prompt",
+        json!({"name": "a1", "message": "hello there"}),
+    );
+    assert!(
+        answer["response"].as_str().unwrap().contains("hello there"),
+        "{answer}"
+    );
+    assert_eq!(answer["stopReason"], "end_turn");
+    let session = answer["sessionId"].clone();
+    let again = client.ok(
+        "agent.prompt",
+        json!({"name": "a1", "message": "and again", "sessionId": session}),
+    );
+    assert_eq!(again["sessionId"], session);
+    assert_eq!(
+        client.ok("session.get", json!({"sessionId": session}))["turns"],
+        2
+    );
+    let failed = client.ok(
+        "agent.prompt",
+        json!({"name": "a1", "message": "/fail on purpose"}),
+    );
+    assert_eq!(failed["stopReason"], "failed");
+    assert!(
+        failed["error"].as_str().unwrap().contains("on purpose"),
+        "{failed}"
+    );
+    assert_eq!(
+        client.ok("agent.prompt", json!({"name": "a1", "message": "/refuse"}))["stopReason"],
+        "refusal"
+    );
+}
+
+#[test]
+fn an_agent_that_is_not_started_is_said_not_to_be() {
+    let daemon = node().start();
+    daemon.template("plain", json!({"backend": {"type": "builtin"}}));
+    let mut client = daemon.client();
+    client.ok("agent.create", json!({"name": "a1", "template": "plain"}));
+    for (method, params) in [
+        ("agent.prompt", json!({"name": "a1", "message": "hi"})),
+        ("session.create", json!({"agentName": "a1"})),
+    ] {
+        let error = client.call(method, params).unwrap_err();
+        assert_eq!(
+            (error.code, &error.data["errorCode"]),
+            (-32010, &json!("AGENT_NOT_ATTACHED"))
+        );
+        assert!(
+            error.message.contains("agent start a1"),
+            "{}",
+            error.message
+        );
+    }
+    // A single run starts it for as long as it takes.
+    let ran = client.ok("agent.run", json!({"name": "a1", "prompt": "hi"}));
+    assert!(ran["text"].as_str().unwrap().contains("hi"), "{ran}");
+    assert_eq!(
+        client.ok("agent.status", json!({"name": "a1"}))["status"],
+        "stopped"
+    );
+    assert_eq!(daemon.agent_processes(), Vec::<u32>::new());
+}
+
+#[test]
+fn a_run_of_a_template_gives_its_artifacts_and_leaves_nothing() {
+    let daemon = node().start();
+    daemon.template(
+        "writer",
+        json!({"backend": {"type": "builtin"}, "permissions": {"allow": ["edit"]}}),
+    );
+    let mut client = daemon.client();
+    let ran = client.ok(
+        "agent.run",
+        json!({"template": "writer", "prompt": "/write notes/a.txt some text"}),
+    );
+    assert_eq!(ran["artifacts"], json!(["notes/a.txt"]), "{ran}");
+    assert_eq!(client.ok("agent.list", json!({})), json!([]));
+    assert_eq!(
+        fs::read_dir(daemon.home().join("instances"))
+            .unwrap()
+            .count(),
+        0
+    );
+    let kept = client.ok(
+        "agent.run",
+        json!({"template": "writer", "prompt": "/write b.txt x", "cleanup": false}),
+    );
+    assert!(
+        daemon
+            .home()
+            .join("instances")
+            .join(kept["instanceName"].as_str().unwrap())
+            .join("b.txt")
+            .exists()
+    );
+    let late = client.call(
+        "agent.run",
+        json!({"template": "writer", "prompt": "/hang", "options": {"timeoutMs": 200}}),
+    );
+    assert!(
+        late.unwrap_err().message.contains("did not finish"),
+        "a run has a limit"
+    );
+}
+
+#[test]
+fn nobody_to_ask_is_denied_at_once_and_the_policy_decides_where_it_can() {
+    for (permissions, written) in [
+        (json!({}), false),
+        (json!({"allow": ["edit(src/**)"]}), true),
+        (json!({"deny": ["edit"], "allow": ["edit(src/**)"]}), false),
+    ] {
+        let daemon = with_agent(permissions.clone());
+        let mut client = daemon.client();
+        client.ok(
+            "agent.prompt",
+            json!({"name": "a1", "message": "/write src/a.txt hi"}),
+        );
+        let file = daemon.home().join("instances/a1/src/a.txt");
+        assert_eq!(file.exists(), written, "{permissions}");
+        let settled = client.ok(
+            "journal.query",
+            json!({"agent": "a1", "kind": "ask.settled"}),
+        );
+        assert_eq!(settled[0]["body"]["by"], "policy", "{settled}");
+    }
+}
+
+#[test]
+fn three_clients_see_one_stream_and_the_first_answer_wins() {
+    let daemon = with_agent(json!({}));
+    let session = session(&mut daemon.client());
+    let mut watchers: Vec<Watcher> = (0..3)
+        .map(|_| Watcher::attach(&daemon, &session, 1, true))
+        .collect();
+    let mut prompter = daemon.client();
+    prompter.send_line(
+        &json!({"jsonrpc": "2.0", "id": 1, "method": "session.prompt", "params": {"sessionId": session, "text": "/write a.txt hi"}})
+            .to_string(),
+    );
+    for watcher in &mut watchers {
+        watcher.until(|watcher| !watcher.of("ask").is_empty());
+    }
+    let ask = watchers[0].of("ask")[0].clone();
+    assert_eq!(ask["ask"], "permission");
+    let allow = ask["options"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|option| option["kind"] == "allow-once")
+        .unwrap()["id"]
+        .clone();
+    let answer = json!({"sessionId": session, "ask": ask["id"], "option": allow});
+    watchers[1].send("answer", "session.answer", answer.clone());
+    watchers[1].until(|watcher| watcher.answers.contains_key("answer"));
+    watchers[2].send("answer", "session.answer", answer);
+    watchers[2].until(|watcher| watcher.answers.contains_key("answer"));
+    assert_eq!(watchers[1].answers["answer"]["result"], json!({"ok": true}));
+    assert!(
+        watchers[2].answers["answer"]["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("settled already")
+    );
+    drop(watchers.remove(0)); // One of them goes in the middle.
+    for watcher in &mut watchers {
+        watcher.until(|watcher| !watcher.of("turn-ended").is_empty());
+    }
+    assert_eq!(watchers[0].events, watchers[1].events);
+    let seqs: Vec<u64> = watchers[0]
+        .events
+        .iter()
+        .map(|event| event["seq"].as_u64().unwrap())
+        .collect();
+    assert_eq!(
+        seqs,
+        (1..=seqs.len() as u64).collect::<Vec<_>>(),
+        "in order, without gaps"
+    );
+    assert_eq!(prompter.receive()["result"]["stopReason"], "end_turn");
+    assert!(daemon.home().join("instances/a1/a.txt").exists());
+
+    // A late joiner gets the whole history.
+    let late = {
+        let mut late = Watcher::attach(&daemon, &session, 1, false);
+        late.until(|watcher| !watcher.of("turn-ended").is_empty());
+        late.events
+    };
+    assert_eq!(late, watchers[0].events);
+}
+
+#[test]
+fn cancel_ends_a_turn_and_a_second_prompt_is_refused_or_queued() {
+    let daemon = with_agent(json!({}));
+    let session = session(&mut daemon.client());
+    let mut watcher = Watcher::attach(&daemon, &session, 1, false);
+    watcher.send(
+        "p1",
+        "session.prompt",
+        json!({"sessionId": session, "text": "/hang"}),
+    );
+    watcher.until(|watcher| !watcher.of("turn-started").is_empty());
+    let mut other = daemon.client();
+    let refused = other
+        .call(
+            "session.prompt",
+            json!({"sessionId": session, "text": "too early"}),
+        )
+        .unwrap_err();
+    assert!(
+        refused.message.contains("a turn is running"),
+        "{}",
+        refused.message
+    );
+    other.ok("session.cancel", json!({"sessionId": session}));
+    watcher.until(|watcher| watcher.answers.contains_key("p1"));
+    assert_eq!(watcher.answers["p1"]["result"]["stopReason"], "cancelled");
+    watcher.send(
+        "p2",
+        "session.prompt",
+        json!({"sessionId": session, "text": "/slow 3 50"}),
+    );
+    watcher.send(
+        "p3",
+        "session.prompt",
+        json!({"sessionId": session, "text": "after it", "queue": true}),
+    );
+    watcher.until(|watcher| watcher.answers.contains_key("p3"));
+    assert_eq!(watcher.answers["p2"]["result"]["stopReason"], "end_turn");
+    assert!(
+        watcher.answers["p3"]["result"]["text"]
+            .as_str()
+            .unwrap()
+            .contains("after it")
+    );
+    assert_eq!(
+        other.ok("session.cancel", json!({"sessionId": session})),
+        json!({"ok": true}),
+        "nothing to cancel"
+    );
+}
+
+#[test]
+fn sessions_of_one_agent_do_not_see_each_other() {
+    let daemon = with_agent(json!({}));
+    let mut client = daemon.client();
+    let (one, two) = (session(&mut client), session(&mut client));
+    assert_ne!(one, two);
+    client.ok(
+        "session.prompt",
+        json!({"sessionId": one, "text": "the secret is 4711"}),
+    );
+    client.ok(
+        "session.prompt",
+        json!({"sessionId": two, "text": "what did I say?"}),
+    );
+    let events = client
+        .ok("session.events", json!({"sessionId": two}))
+        .to_string();
+    assert!(!events.contains("4711"), "{events}");
+}
+
+#[test]
+fn a_session_outlives_its_client_its_agent_and_the_daemon() {
+    let mut daemon = with_agent(json!({}));
+    let id = session(&mut daemon.client());
+    eventually("the client has gone", || {
+        daemon.client().ok("session.get", json!({"sessionId": id}))["state"] == "idle"
+    });
+    let mut client = daemon.client();
+    client.ok(
+        "session.prompt",
+        json!({"sessionId": id, "text": "first words"}),
+    );
+
+    // The agent dies in the middle of a turn: the turn fails in words, the session goes on after the restart.
+    let crashed = client.ok(
+        "session.prompt",
+        json!({"sessionId": id, "text": "/crash 3"}),
+    );
+    assert_eq!(crashed["stopReason"], "failed", "{crashed}");
+    eventually("the crash is noticed", || {
+        client.ok("agent.status", json!({"name": "a1"}))["status"] == "crashed"
+    });
+    client.ok("agent.start", json!({"name": "a1"}));
+    let after = client.ok(
+        "session.prompt",
+        json!({"sessionId": id, "text": "second words"}),
+    );
+    assert_eq!(after["stopReason"], "end_turn", "{after}");
+
+    let before = client.ok("session.events", json!({"sessionId": id}));
+    daemon.kill();
+    daemon.start();
+    let mut client = daemon.client();
+    assert_eq!(
+        client.ok("session.events", json!({"sessionId": id})),
+        before,
+        "the history is whole"
+    );
+    assert_eq!(
+        client.ok("session.list", json!({}))[0]["sessionId"],
+        json!(id)
+    );
+    client.ok("agent.start", json!({"name": "a1"}));
+    let third = client.ok(
+        "session.prompt",
+        json!({"sessionId": id, "text": "third words"}),
+    );
+    assert!(
+        third["text"].as_str().unwrap().contains("third words"),
+        "{third}"
+    );
+    let events = client
+        .ok("session.events", json!({"sessionId": id}))
+        .to_string();
+    assert!(
+        !events.contains("does not remember"),
+        "the built-in agent takes its conversations up: {events}"
+    );
+    client.ok("session.close", json!({"sessionId": id}));
+    assert_eq!(client.ok("session.list", json!({})), json!([]));
+    let over = client
+        .call(
+            "session.prompt",
+            json!({"sessionId": id, "text": "too late"}),
+        )
+        .unwrap_err();
+    assert!(over.message.contains("is over"), "{}", over.message);
+}
+
+#[test]
+fn kill_9_in_the_middle_of_a_turn_loses_at_most_its_last_moments() {
+    let mut daemon = with_agent(json!({}));
+    let id = session(&mut daemon.client());
+    for round in 0..5 {
+        let mut watcher = Watcher::attach(&daemon, &id, 1, false);
+        watcher.send(
+            "p",
+            "session.prompt",
+            json!({"sessionId": id, "text": "/slow 1000 10"}),
+        );
+        let wanted = 5 * (round + 1);
+        watcher.until(|watcher| {
+            watcher.of("turn-started").len() == round + 1 && watcher.of("text").len() >= wanted
+        });
+        daemon.kill();
+        daemon.start();
+        let mut client = daemon.client();
+        let events = client.ok("session.events", json!({"sessionId": id}));
+        let events = events.as_array().unwrap();
+        let seqs: Vec<u64> = events
+            .iter()
+            .map(|event| event["seq"].as_u64().unwrap())
+            .collect();
+        assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>(), "no gap");
+        let last = events.last().unwrap();
+        assert_eq!(
+            (&last["type"], &last["stop"]["reason"]),
+            (&json!("turn-ended"), &json!("failed")),
+            "{last}"
+        );
+        client.ok("agent.start", json!({"name": "a1"}));
+    }
+    let answer = daemon.client().ok(
+        "session.prompt",
+        json!({"sessionId": id, "text": "still there?"}),
+    );
+    assert_eq!(answer["stopReason"], "end_turn");
+}
+
+#[test]
+fn a_burst_of_events_arrives_whole_and_in_order_also_at_a_slow_reader() {
+    let daemon = with_agent(json!({}));
+    let session = session(&mut daemon.client());
+    let mut slow = Watcher::attach(&daemon, &session, 1, false);
+    let mut client = daemon.client();
+    client.ok(
+        "session.prompt",
+        json!({"sessionId": session, "text": "/burst 20000 200"}),
+    );
+    // Only now does the slow one begin to read; much of it has left the window long ago.
+    slow.until(|watcher| {
+        watcher
+            .events
+            .last()
+            .is_some_and(|event| event["type"] == "turn-ended")
+    });
+    let seqs: Vec<u64> = slow
+        .events
+        .iter()
+        .map(|event| event["seq"].as_u64().unwrap())
+        .collect();
+    assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
+    assert_eq!(slow.text().matches("chunk ").count(), 20000);
+}
+
+#[test]
+fn an_idle_lease_expires_and_says_so() {
+    let daemon = with_agent(json!({}));
+    let id = {
+        let mut client = daemon.client();
+        let created = client.ok(
+            "session.create",
+            json!({"agentName": "a1", "idleTtlMs": 100}),
+        );
+        assert_eq!(created["state"], "active");
+        created["sessionId"].as_str().unwrap().to_owned()
+    };
+    let mut client = daemon.client();
+    eventually("the lease has run out", || {
+        client.ok("session.get", json!({"sessionId": id}))["state"] == "expired"
+    });
+    let over = client
+        .call("session.prompt", json!({"sessionId": id, "text": "hi"}))
+        .unwrap_err();
+    assert!(over.message.contains("is over"), "{}", over.message);
+}
+
+#[test]
+fn the_journal_tells_turns_tools_and_decisions() {
+    let daemon = with_agent(json!({"allow": ["edit"]}));
+    let mut client = daemon.client();
+    client.ok(
+        "agent.prompt",
+        json!({"name": "a1", "message": "/write report.txt findings"}),
+    );
+    let kinds = |client: &mut RawClient, params: Value| -> Vec<String> {
+        let lines = client.ok("journal.query", params);
+        lines
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|line| line["kind"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let all = kinds(&mut client, json!({"agent": "a1"}));
+    for kind in [
+        "agent.created",
+        "agent.running",
+        "turn.started",
+        "tool.call",
+        "ask.settled",
+        "turn.ended",
+    ] {
+        assert!(
+            all.iter().any(|one| one == kind),
+            "{kind} is missing in {all:?}"
+        );
+    }
+    assert_eq!(
+        kinds(&mut client, json!({"grep": "report.txt", "kind": "turn."})),
+        ["turn.started"]
+    );
+    assert_eq!(
+        kinds(&mut client, json!({"agent": "nobody"})),
+        Vec::<String>::new()
+    );
+}

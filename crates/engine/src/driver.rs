@@ -1,0 +1,203 @@
+//! The port for whatever can take a turn: a process that speaks ACP, a program run once for each prompt.
+//!
+//! The engine owns sessions, history and permissions; a driver only translates between an agent and a [`SessionSink`].
+
+use std::{
+    collections::BTreeMap, ffi::OsString, fmt, path::PathBuf, pin::Pin, sync::Arc, time::Duration,
+};
+
+use catalog::McpServer;
+use domain::turn::{Answer, AskKind, EventKind, Raw, Stop};
+use platform::{
+    Guardian, Owner, Tasks,
+    process::{ChildStdin, ChildStdout},
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::EventLog;
+
+/// A future of a driver.
+pub type DriverFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Takes turns for one agent. Every wait on the agent ends when the agent dies.
+pub trait Driver: Send + Sync + fmt::Debug {
+    /// Begins a conversation in the agent, or takes up an earlier one where the agent can.
+    fn open(&self, open: OpenSession) -> DriverFuture<'_, Result<Opened, DriverError>>;
+
+    /// Carries out one prompt. Events go to the sink that the session was opened with, all of them before this returns
+    /// as far as the agent has sent them. When `cancel` fires the agent is told, and this still returns its stop reason.
+    fn turn(&self, turn: Turn) -> DriverFuture<'_, Result<Stop, DriverError>>;
+
+    /// Lets go of a conversation; the agent may forget it.
+    fn close<'a>(&'a self, session: &'a str) -> DriverFuture<'a, ()>;
+}
+
+/// What a conversation needs.
+#[derive(Debug)]
+pub struct OpenSession {
+    /// Absolute.
+    pub cwd: PathBuf,
+    pub mcp_servers: Vec<McpServer>,
+    /// The agent's own id of a conversation to take up.
+    pub resume: Option<String>,
+    /// Where everything goes that happens in it, in a turn or between turns.
+    pub sink: SessionSink,
+}
+
+/// A conversation in the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opened {
+    /// The agent's own id.
+    pub id: String,
+    pub continuity: Continuity,
+}
+
+/// Whether the agent knows what was said before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Continuity {
+    /// Nothing was to be taken up.
+    Fresh,
+    Resumed,
+    /// The agent cannot take it up; the words say why.
+    Lost {
+        why: String,
+    },
+}
+
+/// One prompt.
+#[derive(Debug)]
+pub struct Turn {
+    /// The agent's own id of the conversation.
+    pub session: String,
+    pub prompt: String,
+    pub options: TurnOptions,
+    pub cancel: CancellationToken,
+}
+
+/// What a caller may ask for beside the prompt; drivers ignore what their agent has no word for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TurnOptions {
+    pub system_prompt_file: Option<PathBuf>,
+    pub append_system_prompt: Option<String>,
+    pub max_turns: Option<u32>,
+    pub model: Option<String>,
+    pub timeout: Option<Duration>,
+}
+
+/// Why a driver could not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DriverError {
+    #[error("the agent's process ended ({how})")]
+    Gone { how: String },
+    #[error("the agent answered with an error: {message} ({code})")]
+    Refused { code: i64, message: String },
+    #[error("the agent did not answer {what} within {} s", limit.as_secs())]
+    Silent { what: &'static str, limit: Duration },
+    #[error("the agent does not follow its protocol: {what}")]
+    Protocol { what: String },
+    #[error("this agent cannot {what}")]
+    Unsupported { what: String },
+    #[error("could not run the agent's program: {why}")]
+    Program { why: String },
+}
+
+/// What a driver may use of the machine.
+#[derive(Debug, Clone)]
+pub struct DriverSurroundings {
+    pub tasks: Tasks,
+    pub guardian: Guardian,
+    pub owner: Owner,
+    /// The agent's name, of which process tags are made: `NAME.SUFFIX` for each further process.
+    pub agent: String,
+    pub workspace: PathBuf,
+    /// The whole environment of a child.
+    pub environment: BTreeMap<OsString, OsString>,
+    /// How long the agent may take to answer its first request.
+    pub start_timeout: Duration,
+}
+
+/// A started process whose standard streams speak ACP.
+#[derive(Debug)]
+pub struct AcpProcess {
+    pub stdin: ChildStdin,
+    pub stdout: ChildStdout,
+    pub around: DriverSurroundings,
+}
+
+/// A program that is run once for each prompt.
+#[derive(Debug, Clone)]
+pub struct PrintProgram {
+    /// `claude-code`, `codex`, …, or `command` for a program of the user's.
+    pub backend: String,
+    /// The program the template names, instead of the backend's own.
+    pub program: Option<PathBuf>,
+    /// Arguments of a `command`, in which `{{prompt}}` stands for the prompt.
+    pub args: Option<Vec<String>>,
+    pub model: Option<String>,
+    pub around: DriverSurroundings,
+}
+
+/// A driver on its way.
+pub type Connecting = DriverFuture<'static, Result<Arc<dyn Driver>, DriverError>>;
+
+/// The drivers of this build, given to the engine by whoever assembles it.
+#[derive(Clone, Copy)]
+pub struct Drivers {
+    /// Shakes hands with the process; returns once it has answered.
+    pub acp: fn(AcpProcess) -> Connecting,
+    /// Nothing if the backend has no such mode.
+    pub print: fn(PrintProgram) -> Option<Arc<dyn Driver>>,
+}
+
+impl fmt::Debug for Drivers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Drivers")
+    }
+}
+
+/// Where a driver puts what happens in one session.
+#[derive(Debug, Clone)]
+pub struct SessionSink {
+    log: Arc<EventLog>,
+    asks: mpsc::Sender<AskRequest>,
+}
+
+/// An ask on its way to whoever decides.
+#[derive(Debug)]
+pub struct AskRequest {
+    pub kind: AskKind,
+    pub raw: Option<Raw>,
+    pub answer: oneshot::Sender<Answer>,
+}
+
+impl SessionSink {
+    /// A sink into `log`, with asks going to whoever reads the other end.
+    pub fn new(log: Arc<EventLog>, asks: mpsc::Sender<AskRequest>) -> Self {
+        Self { log, asks }
+    }
+
+    /// Something happened.
+    pub fn emit(&self, kind: EventKind, raw: Option<Raw>) {
+        self.log.append(kind, raw);
+    }
+
+    /// Waits until the history has caught up, if it has fallen far behind; a driver calls it between reads.
+    pub async fn room(&self) {
+        self.log.room().await;
+    }
+
+    /// Asks, and waits for the answer. Dropping the future withdraws the question.
+    pub async fn ask(&self, kind: AskKind, raw: Option<Raw>) -> Answer {
+        let (answer, answered) = oneshot::channel();
+        if self
+            .asks
+            .send(AskRequest { kind, raw, answer })
+            .await
+            .is_err()
+        {
+            return Answer::Declined; // The session is gone, and nobody is there to ask.
+        }
+        answered.await.unwrap_or(Answer::Declined)
+    }
+}

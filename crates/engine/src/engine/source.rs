@@ -1,0 +1,154 @@
+//! Where sessions find what they talk to: the driver of an agent, its folder, its MCP servers, its policy.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use catalog::McpServer;
+use domain::{Name, permission::Policy};
+use platform::Tasks;
+
+use super::Registry;
+use crate::{
+    Driver, DriverSurroundings, Drivers, EngineError, Library, PrintProgram,
+    agent::{AgentRecord, Launcher, launch_environment},
+};
+
+/// How long an agent has for its first answer, unless its template says otherwise: the slowest real one measured took 22 s.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How a session reaches its agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Via {
+    /// The process that was started for the agent.
+    Process,
+    /// A program that is run for each prompt.
+    Print,
+}
+
+/// Finds drivers.
+#[derive(Debug)]
+pub(crate) struct AgentSource {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) library: Arc<Library>,
+    pub(crate) launcher: Arc<Launcher>,
+    pub(crate) drivers: Drivers,
+    pub(crate) tasks: Tasks,
+    /// Programs run for each prompt, by the agent's id; kept so that a conversation stays with its driver.
+    pub(crate) print: Mutex<BTreeMap<String, Arc<dyn Driver>>>,
+}
+
+/// What a turn needs of its agent.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) mcp_servers: Vec<McpServer>,
+}
+
+impl AgentSource {
+    /// The way to the agent that is open now, if any: its process, or a program for each prompt.
+    pub(crate) fn via(&self, agent: &Name) -> Result<Option<Via>, EngineError> {
+        let (handle, record) = self.find(agent)?;
+        Ok(match (handle.driver(), self.print_driver(&record)) {
+            (Some(_), _) => Some(Via::Process),
+            (None, Some(_)) => Some(Via::Print),
+            (None, None) => None,
+        })
+    }
+
+    /// What the next turn of a session talks to.
+    pub(crate) fn source(&self, agent: &Name, via: Via) -> Result<Source, EngineError> {
+        let (handle, record) = self.find(agent)?;
+        let driver = match via {
+            Via::Process => handle.driver(),
+            Via::Print => self.print_driver(&record),
+        };
+        let driver = driver.ok_or_else(|| EngineError::NotStarted {
+            name: agent.clone(),
+        })?;
+        let components = &self.library.shelf().components;
+        // A component that has gone since the agent was created is missed, not fatal.
+        let mcp_servers = catalog::mcp_servers(&record.template, components).unwrap_or_default();
+        Ok(Source {
+            driver,
+            mcp_servers,
+        })
+    }
+
+    /// Where the agent works.
+    pub(crate) fn workspace(&self, agent: &Name) -> Result<PathBuf, EngineError> {
+        Ok(self.find(agent)?.1.place.dir().clone())
+    }
+
+    /// The node's rules, then the template's.
+    pub(crate) fn policy(&self, agent: &Name, node: &Policy) -> Policy {
+        let template = self
+            .find(agent)
+            .ok()
+            .and_then(|(_, record)| record.template.permissions.clone());
+        let template = template
+            .and_then(|rules| serde_json::from_value(serde_json::Value::Object(rules)).ok());
+        // Rules that cannot be read must not open anything: without them everything is asked about.
+        Policy::layered(node, &template.unwrap_or_default())
+    }
+
+    fn find(
+        &self,
+        agent: &Name,
+    ) -> Result<(crate::agent::AgentHandle, Arc<AgentRecord>), EngineError> {
+        let handle = self
+            .registry
+            .get(agent.as_str())
+            .filter(|handle| handle.view().is_some());
+        let handle = handle.ok_or_else(|| EngineError::AgentNotFound {
+            name: agent.to_string(),
+        })?;
+        let record = handle.record();
+        Ok((handle, record))
+    }
+
+    fn print_driver(&self, record: &AgentRecord) -> Option<Arc<dyn Driver>> {
+        let mut known = self.print.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(driver) = known.get(&record.id) {
+            return Some(driver.clone());
+        }
+        let backend = &record.template.backend;
+        let driver = (self.drivers.print)(PrintProgram {
+            backend: backend.backend_type().as_str().to_owned(),
+            program: backend.executable_path().map(PathBuf::from),
+            args: backend.args(),
+            model: backend.model().map(str::to_owned),
+            around: surroundings(&self.launcher, &self.tasks, record),
+        })?;
+        known.insert(record.id.clone(), driver.clone());
+        Some(driver)
+    }
+}
+
+/// What a driver of this agent may use.
+pub(crate) fn surroundings(
+    launcher: &Launcher,
+    tasks: &Tasks,
+    record: &AgentRecord,
+) -> DriverSurroundings {
+    let template = &record.template;
+    let dir = record.place.dir();
+    let patterns = catalog::launch_command(template, &dir.to_string_lossy())
+        .map(|command| command.environment)
+        .unwrap_or_default();
+    DriverSurroundings {
+        tasks: tasks.clone(),
+        guardian: launcher.guardian.clone(),
+        owner: launcher.owner.clone(),
+        agent: record.name.to_string(),
+        workspace: dir.clone(),
+        environment: launch_environment(&launcher.config, template, &patterns),
+        start_timeout: template
+            .start_timeout_ms
+            .map_or(START_TIMEOUT, Duration::from_millis),
+    }
+}

@@ -1,0 +1,270 @@
+//! The events of one session: a window in memory, everything in the store, read by any number of readers at their own
+//! pace. Appending never waits for a reader.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use domain::turn::{Event, EventKind, Raw};
+use tokio::sync::watch;
+
+use crate::clock;
+
+/// What a live session keeps in memory for readers that are nearly up to date; older events come from the store.
+const WINDOW_MAX: usize = 256 * 1024;
+
+/// What may wait for the store before drivers are asked to pause.
+const UNSTORED_MAX: usize = 8 * 1024 * 1024;
+
+/// One session's events.
+#[derive(Debug)]
+pub struct EventLog {
+    inner: Mutex<Inner>,
+    last: watch::Sender<Heads>,
+}
+
+/// How far the log and the store are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Heads {
+    appended: u64,
+    stored: u64,
+    crowded: bool,
+}
+
+#[derive(Debug)]
+struct Inner {
+    window: VecDeque<Arc<Event>>,
+    /// Weight of the window's events that the store has.
+    stored_weight: usize,
+    unstored_weight: usize,
+    heads: Heads,
+}
+
+/// What a reader finds at its place.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Page {
+    /// Events from the asked place on, in order; empty if there are none yet.
+    Events(Vec<Arc<Event>>),
+    /// The place has left the window; the store has everything up to `until`.
+    InStore { until: u64 },
+}
+
+impl EventLog {
+    /// A log whose first event will be number `next`.
+    pub fn new(next: u64) -> Self {
+        let heads = Heads {
+            appended: next - 1,
+            stored: next - 1,
+            crowded: false,
+        };
+        let inner = Inner {
+            window: VecDeque::new(),
+            stored_weight: 0,
+            unstored_weight: 0,
+            heads,
+        };
+        Self {
+            inner: Mutex::new(inner),
+            last: watch::Sender::new(heads),
+        }
+    }
+
+    /// Adds an event and wakes whoever waits for one.
+    pub fn append(&self, kind: EventKind, raw: Option<Raw>) -> u64 {
+        let mut inner = self.lock();
+        let seq = inner.heads.appended + 1;
+        let event = Event {
+            seq,
+            at: clock::now(),
+            kind,
+            raw,
+        };
+        inner.unstored_weight += event.weight();
+        inner.window.push_back(Arc::new(event));
+        inner.heads.appended = seq;
+        inner.heads.crowded = inner.unstored_weight > UNSTORED_MAX;
+        self.publish(inner);
+        seq
+    }
+
+    /// The number of the newest event.
+    pub fn last_seq(&self) -> u64 {
+        self.lock().heads.appended
+    }
+
+    /// Up to `max` events from number `from` on.
+    pub fn read(&self, from: u64, max: usize) -> Page {
+        let inner = self.lock();
+        let Some(first) = inner.window.front().map(|event| event.seq) else {
+            return if from <= inner.heads.stored {
+                Page::InStore {
+                    until: inner.heads.stored,
+                }
+            } else {
+                Page::Events(Vec::new())
+            };
+        };
+        if from < first {
+            return Page::InStore { until: first - 1 };
+        }
+        let skip = usize::try_from(from - first).unwrap_or(usize::MAX);
+        Page::Events(inner.window.iter().skip(skip).take(max).cloned().collect())
+    }
+
+    /// Waits until there is an event after number `seq`.
+    pub async fn newer_than(&self, seq: u64) {
+        let mut last = self.last.subscribe();
+        // The sender is ours, so it cannot be gone.
+        let _ = last.wait_for(|heads| heads.appended > seq).await;
+    }
+
+    /// Waits while too much waits for the store.
+    pub async fn room(&self) {
+        let crowded = self.last.borrow().crowded;
+        if crowded {
+            let mut last = self.last.subscribe();
+            let _ = last.wait_for(|heads| !heads.crowded).await;
+        }
+    }
+
+    /// What the store does not have yet.
+    pub(crate) fn unstored(&self) -> Vec<Arc<Event>> {
+        let inner = self.lock();
+        let stored = inner.heads.stored;
+        inner
+            .window
+            .iter()
+            .filter(|event| event.seq > stored)
+            .cloned()
+            .collect()
+    }
+
+    /// How many events the store does not have yet, and about how much they weigh.
+    pub(crate) fn unstored_len(&self) -> (u64, usize) {
+        let inner = self.lock();
+        (
+            inner.heads.appended - inner.heads.stored,
+            inner.unstored_weight,
+        )
+    }
+
+    /// The store has everything up to number `seq`; old events leave the window.
+    pub(crate) fn stored(&self, seq: u64) {
+        let mut inner = self.lock();
+        let before = inner.heads.stored;
+        let moved: usize = inner
+            .window
+            .iter()
+            .filter(|event| event.seq > before && event.seq <= seq)
+            .map(|event| event.weight())
+            .sum();
+        inner.unstored_weight -= moved;
+        inner.stored_weight += moved;
+        inner.heads.stored = seq.max(before);
+        while inner.stored_weight > WINDOW_MAX {
+            let Some(event) = inner.window.pop_front() else {
+                break;
+            };
+            inner.stored_weight -= event.weight();
+        }
+        inner.heads.crowded = inner.unstored_weight > UNSTORED_MAX;
+        self.publish(inner);
+    }
+
+    /// Empties the window of an idle session; everything in it must be stored.
+    pub(crate) fn forget(&self) {
+        let mut inner = self.lock();
+        if inner.heads.stored == inner.heads.appended {
+            inner.window = VecDeque::new();
+            inner.stored_weight = 0;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn publish(&self, inner: MutexGuard<'_, Inner>) {
+        let heads = inner.heads;
+        drop(inner);
+        // Two appends may publish in either order; the later one must win.
+        self.last.send_if_modified(|last| {
+            let newer = heads.appended > last.appended
+                || heads.stored > last.stored
+                || heads.crowded != last.crowded;
+            if newer {
+                last.appended = last.appended.max(heads.appended);
+                last.stored = last.stored.max(heads.stored);
+                last.crowded = heads.crowded;
+            }
+            newer
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(size: usize) -> EventKind {
+        EventKind::Text {
+            text: "x".repeat(size),
+        }
+    }
+
+    fn seqs(page: Page) -> Vec<u64> {
+        match page {
+            Page::Events(events) => events.iter().map(|event| event.seq).collect(),
+            Page::InStore { until } => panic!("in store until {until}"),
+        }
+    }
+
+    #[test]
+    fn readers_find_what_is_in_the_window_and_are_sent_to_the_store_for_the_rest() {
+        let log = EventLog::new(1);
+        for _ in 0..10 {
+            log.append(text(WINDOW_MAX / 4), None);
+        }
+        assert_eq!(seqs(log.read(1, 3)), [1, 2, 3], "what is not stored stays");
+        log.stored(8);
+        assert_eq!(log.read(1, 3), Page::InStore { until: 5 });
+        assert_eq!(seqs(log.read(6, 10)), [6, 7, 8, 9, 10]);
+        assert_eq!(seqs(log.read(11, 10)), Vec::<u64>::new());
+        log.stored(10);
+        log.forget();
+        assert_eq!(log.read(10, 1), Page::InStore { until: 10 });
+        assert_eq!(seqs(log.read(11, 1)), Vec::<u64>::new());
+    }
+
+    #[tokio::test]
+    async fn a_crowded_log_asks_for_a_pause_until_the_store_has_caught_up() {
+        let log = EventLog::new(1);
+        log.room().await;
+        log.append(text(UNSTORED_MAX), None);
+        let waiting = log.room();
+        tokio::pin!(waiting);
+        assert!(futures_poll(waiting.as_mut()).await.is_none());
+        log.stored(1);
+        waiting.await;
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_is_woken_by_the_next_event() {
+        let log = Arc::new(EventLog::new(1));
+        let waiting = log.newer_than(0);
+        tokio::pin!(waiting);
+        assert!(futures_poll(waiting.as_mut()).await.is_none());
+        log.append(text(1), None);
+        waiting.await;
+    }
+
+    /// Polls once.
+    async fn futures_poll<F: Future>(mut future: std::pin::Pin<&mut F>) -> Option<F::Output> {
+        std::future::poll_fn(|context| match future.as_mut().poll(context) {
+            std::task::Poll::Ready(output) => std::task::Poll::Ready(Some(output)),
+            std::task::Poll::Pending => std::task::Poll::Ready(None),
+        })
+        .await
+    }
+}

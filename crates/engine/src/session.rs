@@ -1,0 +1,17 @@
+//! Sessions: conversations with one agent that outlive every client and the daemon.
+
+mod asks;
+mod binding;
+mod flush;
+mod handle;
+mod reader;
+mod record;
+mod sessions;
+mod task;
+mod work;
+
+pub use reader::EventReader;
+pub(crate) use record::SessionRecord;
+pub use record::SessionView;
+pub use sessions::{AttachAs, CreateSession, Prompt, Sessions, TurnOutcome};
+pub(crate) use task::Surroundings;

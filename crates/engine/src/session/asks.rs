@@ -1,0 +1,102 @@
+//! Asks on their way to a decision: the policy first, then whoever is there, then nobody.
+
+use std::collections::BTreeMap;
+
+use domain::{
+    permission::{self, Audience, Call, Policy},
+    turn::{Answer, AskId, AskKind, EventKind},
+};
+use tokio::sync::oneshot;
+
+/// What becomes of an ask.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// It is answered at once; the words say why.
+    Settled { answer: Answer, why: String },
+    /// Somebody must answer.
+    Open,
+}
+
+/// Decides without asking where that is possible.
+pub(super) fn decide(
+    policy: &Policy,
+    kind: &AskKind,
+    workspace: &str,
+    audience: Audience,
+) -> Decision {
+    let (tool, said_destructive) = match (kind, audience) {
+        (AskKind::Question { .. }, Audience::Somebody) => return Decision::Open,
+        (AskKind::Question { .. }, Audience::Nobody) => {
+            let why = "nobody is there to answer the question".to_owned();
+            return Decision::Settled {
+                answer: Answer::Declined,
+                why,
+            };
+        }
+        (
+            AskKind::Permission {
+                tool, destructive, ..
+            },
+            _,
+        ) => (tool, *destructive),
+    };
+    let call = Call::of(tool, workspace);
+    let verdict = permission::decide(policy, &call);
+    let destructive = said_destructive || permission::is_destructive(&call);
+    let outcome = permission::settle(&verdict, destructive, audience);
+    match (outcome.answer(kind), audience) {
+        (Some(answer), _) => Decision::Settled {
+            answer,
+            why: outcome.words(&verdict),
+        },
+        (None, Audience::Somebody) => Decision::Open,
+        // The agent offers only to be trusted for ever, which the policy never grants.
+        (None, Audience::Nobody) => {
+            let why =
+                "denied: it cannot be allowed only once, and nobody is there to ask".to_owned();
+            Decision::Settled {
+                answer: kind.denial(),
+                why,
+            }
+        }
+    }
+}
+
+/// Asks whose turn waits for an answer.
+#[derive(Debug, Default)]
+pub(super) struct OpenAsks {
+    waiting: BTreeMap<AskId, oneshot::Sender<Answer>>,
+    next: u64,
+}
+
+impl OpenAsks {
+    pub(super) fn fresh_id(&mut self) -> AskId {
+        self.next += 1;
+        AskId(format!("ask-{}", self.next))
+    }
+
+    pub(super) fn insert(&mut self, id: AskId, answer: oneshot::Sender<Answer>) {
+        self.waiting.insert(id, answer);
+    }
+
+    /// Gives the turn its answer; the event for everybody else.
+    pub(super) fn settle(&mut self, ask: AskId, answer: Answer, by: Option<String>) -> EventKind {
+        if let Some(waiting) = self.waiting.remove(&ask) {
+            let _ = waiting.send(answer.clone()); // The turn may have withdrawn its question.
+        }
+        EventKind::AskSettled { ask, answer, by }
+    }
+
+    /// Asks that the turn no longer waits for.
+    pub(super) fn withdrawn(&self) -> Vec<AskId> {
+        self.waiting
+            .iter()
+            .filter(|(_, answer)| answer.is_closed())
+            .map(|(id, _)| id.clone())
+            .collect()
+    }
+
+    pub(super) fn open(&self) -> Vec<AskId> {
+        self.waiting.keys().cloned().collect()
+    }
+}

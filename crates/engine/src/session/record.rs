@@ -1,0 +1,94 @@
+//! What is kept of a session, and what is shown of it.
+
+use std::{path::PathBuf, time::Duration};
+
+use domain::{Name, Timestamp, session::Lease, turn::TurnId};
+use serde::{Deserialize, Serialize};
+use store::{Change, SessionRow};
+
+use crate::{clock, engine::Via};
+
+/// A session as the store keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SessionRecord {
+    pub(crate) id: String,
+    pub(crate) agent: Name,
+    /// Where the conversation takes place; the same after a restart.
+    pub(crate) cwd: PathBuf,
+    /// The agent's own id of the conversation, once there is one.
+    #[serde(default)]
+    pub(crate) agent_session: Option<String>,
+    /// How its agent is reached.
+    pub(crate) via: Via,
+    /// Who created it.
+    #[serde(default)]
+    pub(crate) client: Option<String>,
+    pub(crate) created_at: Timestamp,
+    pub(crate) last_activity_at: Timestamp,
+    pub(crate) idle_ttl_ms: u64,
+    /// How many turns have been given a number.
+    pub(crate) turns: u64,
+    /// The turn that runs; after a crash, the one that was interrupted.
+    #[serde(default)]
+    pub(crate) running: Option<TurnId>,
+    pub(crate) lease: Lease,
+}
+
+impl SessionRecord {
+    pub(crate) fn idle_ttl(&self) -> Duration {
+        Duration::from_millis(self.idle_ttl_ms)
+    }
+
+    pub(crate) fn change(&self) -> Change {
+        Change::PutSession(SessionRow {
+            id: self.id.clone(),
+            agent: self.agent.to_string(),
+            live: matches!(self.lease, Lease::Active | Lease::Idle),
+            record: serde_json::to_string(self).expect("a record has only text keys"),
+        })
+    }
+}
+
+/// A session as everybody sees it. Serialised, it is the contract's `SessionLeaseInfo` and a little more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionView {
+    pub session_id: String,
+    pub agent_name: String,
+    /// The first client that is attached; nothing while idle.
+    pub client_id: Option<String>,
+    pub state: Lease,
+    pub created_at: String,
+    pub last_activity_at: String,
+    pub idle_ttl_ms: u64,
+    pub turns: u64,
+    /// Whether a turn runs now.
+    pub busy: bool,
+    /// How many clients are attached.
+    pub clients: usize,
+    /// How many asks wait for an answer.
+    pub asks: usize,
+    /// The number of the newest event.
+    pub last_seq: u64,
+}
+
+impl SessionRecord {
+    /// What is seen of a session that has no task, because it is over.
+    pub(crate) fn past_view(&self, last_seq: u64) -> SessionView {
+        SessionView {
+            session_id: self.id.clone(),
+            agent_name: self.agent.to_string(),
+            client_id: None,
+            state: self.lease,
+            created_at: clock::text(self.created_at),
+            last_activity_at: clock::text(self.last_activity_at),
+            idle_ttl_ms: self.idle_ttl_ms,
+            turns: self.turns,
+            busy: false,
+            clients: 0,
+            asks: 0,
+            last_seq,
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! The API of sessions: create, attach, prompt, answer, cancel, close, list, read back.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use domain::{
+    Name,
+    session::{ClientId, IDLE_TTL, Lease, WhenBusy},
+    turn::{Answer, AskId, EventKind, Stop, TurnId},
+};
+use tokio::sync::oneshot;
+
+use super::{
+    EventReader, SessionRecord, SessionView,
+    handle::{Command, Handle},
+    task::{self, Surroundings},
+};
+use crate::{EngineError, TurnOptions, clock, engine::Via};
+
+/// Every session of the node. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Sessions {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    around: Arc<Surroundings>,
+    live: Mutex<BTreeMap<String, Handle>>,
+}
+
+/// What to create.
+#[derive(Debug, Clone)]
+pub struct CreateSession {
+    pub agent: Name,
+    /// Who will use it, for people to read.
+    pub client: Option<String>,
+    pub idle_ttl: Option<Duration>,
+}
+
+/// How a client attaches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttachAs {
+    pub client: ClientId,
+    /// Whether it can answer what the agent asks.
+    pub answers: bool,
+}
+
+/// What to carry out.
+#[derive(Debug, Clone)]
+pub struct Prompt {
+    pub text: String,
+    pub options: TurnOptions,
+    pub when_busy: WhenBusy,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnOutcome {
+    pub turn: TurnId,
+    pub stop: Stop,
+    /// Everything the agent said.
+    pub text: String,
+    /// The number of the turn's last event.
+    pub last_seq: u64,
+}
+
+impl Sessions {
+    pub(crate) fn new(around: Surroundings) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                around: Arc::new(around),
+                live: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Takes up every session that was not over when the last daemon ended.
+    pub(crate) async fn take_up(&self) -> Result<(), EngineError> {
+        for row in self
+            .inner
+            .around
+            .store
+            .sessions(true)
+            .await
+            .map_err(of(&"the sessions"))?
+        {
+            let Ok(record) = serde_json::from_str::<SessionRecord>(&row.record) else {
+                tracing::error!(
+                    session = row.id,
+                    "the record of this session cannot be read; it is left alone"
+                );
+                continue;
+            };
+            let last = self
+                .inner
+                .around
+                .store
+                .last_event(&row.id)
+                .await
+                .map_err(of(&row.id))?;
+            let handle = task::spawn(record, last + 1, &self.inner.around);
+            self.live().insert(row.id, handle);
+        }
+        Ok(())
+    }
+
+    /// A new conversation with an agent that runs, which nobody is attached to yet.
+    pub async fn create(&self, create: CreateSession) -> Result<SessionView, EngineError> {
+        let via = self.via(&create.agent)?;
+        let via = via.ok_or_else(|| EngineError::NotStarted {
+            name: create.agent.clone(),
+        })?;
+        self.create_via(create, via, None).await
+    }
+
+    /// A new conversation, or one of the agent's own to be taken up.
+    pub(crate) async fn create_via(
+        &self,
+        create: CreateSession,
+        via: Via,
+        agent_session: Option<String>,
+    ) -> Result<SessionView, EngineError> {
+        let cwd = self.inner.around.agents.workspace(&create.agent)?;
+        let now = clock::now();
+        let idle_ttl = create.idle_ttl.unwrap_or(IDLE_TTL);
+        let record = SessionRecord {
+            id: format!("s-{}", uuid::Uuid::now_v7()),
+            agent: create.agent,
+            cwd,
+            agent_session,
+            via,
+            client: create.client,
+            created_at: now,
+            last_activity_at: now,
+            idle_ttl_ms: u64::try_from(idle_ttl.as_millis()).unwrap_or(u64::MAX),
+            turns: 0,
+            running: None,
+            lease: Lease::Idle,
+        };
+        let id = record.id.clone();
+        self.inner
+            .around
+            .store
+            .write(vec![record.change()])
+            .await
+            .map_err(of(&id))?;
+        let handle = task::spawn(record, 1, &self.inner.around);
+        let view = handle.view.borrow().clone();
+        self.live().insert(id, handle);
+        Ok(view)
+    }
+
+    /// How the agent can be reached now, if it can.
+    pub(crate) fn via(&self, agent: &Name) -> Result<Option<Via>, EngineError> {
+        self.inner.around.agents.via(agent)
+    }
+
+    /// Where the agent works.
+    pub(crate) fn workspace(&self, agent: &Name) -> Result<PathBuf, EngineError> {
+        self.inner.around.agents.workspace(agent)
+    }
+
+    /// Sessions that are not over, the most recently used first; of one agent, or of all.
+    pub fn list(&self, agent: Option<&str>) -> Vec<SessionView> {
+        let mut views: Vec<SessionView> = self
+            .live()
+            .values()
+            .map(|handle| handle.view.borrow().clone())
+            .collect();
+        views.retain(|view| agent.is_none_or(|agent| view.agent_name == agent));
+        views.sort_by(task::newest_first);
+        views
+    }
+
+    /// One session, over or not.
+    pub async fn get(&self, id: &str) -> Result<SessionView, EngineError> {
+        if let Some(handle) = self.live().get(id) {
+            return Ok(handle.view.borrow().clone());
+        }
+        let record = self.past(id).await?;
+        let last = self
+            .inner
+            .around
+            .store
+            .last_event(id)
+            .await
+            .map_err(of(&id))?;
+        Ok(record.past_view(last))
+    }
+
+    /// Attaches a client. It reads events with [`Sessions::events`].
+    pub async fn attach(&self, id: &str, client: AttachAs) -> Result<SessionView, EngineError> {
+        let AttachAs { client, answers } = client;
+        self.ask(id, |reply| Command::Attach {
+            client,
+            answers,
+            reply,
+        })
+        .await?;
+        self.get(id).await
+    }
+
+    /// A client has gone. The session goes on.
+    pub async fn detach(&self, id: &str, client: ClientId) {
+        let handle = self.live().get(id).cloned();
+        if let Some(handle) = handle {
+            let _ = handle.commands.send(Command::Detach { client }).await; // It may have ended meanwhile.
+        }
+    }
+
+    /// Begins a turn, or queues it; [`Sessions::outcome`] waits for its end.
+    pub async fn prompt(&self, id: &str, prompt: Prompt) -> Result<TurnId, EngineError> {
+        let Prompt {
+            text,
+            options,
+            when_busy,
+        } = prompt;
+        self.send(id, |reply| Command::Prompt {
+            text,
+            options,
+            when_busy,
+            reply,
+        })
+        .await
+    }
+
+    /// Waits for the end of a turn and gathers what the agent said in it. `from` is an event number before its begin.
+    pub async fn outcome(
+        &self,
+        id: &str,
+        turn: TurnId,
+        from: u64,
+    ) -> Result<TurnOutcome, EngineError> {
+        let mut reader = self.events(id, from).await?;
+        let (mut text, mut begun) = (String::new(), false);
+        while let Some(event) = reader.next().await? {
+            match &event.kind {
+                EventKind::TurnStarted { turn: started, .. } => begun = *started == turn,
+                EventKind::Text { text: part } if begun => text.push_str(part),
+                EventKind::TurnEnded { turn: ended, stop } if *ended == turn => {
+                    return Ok(TurnOutcome {
+                        turn,
+                        stop: stop.clone(),
+                        text,
+                        last_seq: event.seq,
+                    });
+                }
+                _ => {}
+            }
+        }
+        Err(EngineError::SessionNotFound { id: id.to_owned() })
+    }
+
+    /// Ends the turn that runs, and drops what is queued. No turn is no error.
+    pub async fn cancel(&self, id: &str) -> Result<(), EngineError> {
+        self.ask(id, |reply| Command::Cancel { reply }).await
+    }
+
+    /// Answers an ask; the first answer wins.
+    pub async fn answer(
+        &self,
+        id: &str,
+        ask: AskId,
+        answer: Answer,
+        by: ClientId,
+    ) -> Result<(), EngineError> {
+        self.ask(id, |reply| Command::Answer {
+            ask,
+            answer,
+            by,
+            reply,
+        })
+        .await
+    }
+
+    /// Ends the session. Its history stays.
+    pub async fn close(&self, id: &str) -> Result<(), EngineError> {
+        let closed = self.ask(id, |reply| Command::Close { reply }).await;
+        self.live().remove(id);
+        closed
+    }
+
+    /// The session's events from number `from` on: the past at once, then as they come.
+    pub async fn events(&self, id: &str, from: u64) -> Result<EventReader, EngineError> {
+        let log = self.live().get(id).map(|handle| handle.log.clone());
+        if log.is_none() {
+            self.past(id).await?;
+        }
+        Ok(EventReader::new(
+            id.to_owned(),
+            log,
+            self.inner.around.store.clone(),
+            from,
+        ))
+    }
+
+    async fn ask(
+        &self,
+        id: &str,
+        command: impl FnOnce(oneshot::Sender<Result<(), EngineError>>) -> Command,
+    ) -> Result<(), EngineError> {
+        self.send(id, command).await
+    }
+
+    async fn send<T>(
+        &self,
+        id: &str,
+        command: impl FnOnce(oneshot::Sender<Result<T, EngineError>>) -> Command,
+    ) -> Result<T, EngineError> {
+        let handle = self.live().get(id).cloned();
+        let Some(handle) = handle else {
+            let record = self.past(id).await?;
+            return Err(EngineError::SessionOver {
+                id: id.to_owned(),
+                state: record.lease,
+            });
+        };
+        let (reply, answer) = oneshot::channel();
+        let over = || EngineError::SessionOver {
+            id: id.to_owned(),
+            state: Lease::Closed,
+        };
+        handle
+            .commands
+            .send(command(reply))
+            .await
+            .map_err(|_| over())?;
+        answer.await.unwrap_or_else(|_| Err(over()))
+    }
+
+    async fn past(&self, id: &str) -> Result<SessionRecord, EngineError> {
+        let not_found = || EngineError::SessionNotFound { id: id.to_owned() };
+        let row = self
+            .inner
+            .around
+            .store
+            .session(id)
+            .await
+            .map_err(of(&id))?
+            .ok_or_else(not_found)?;
+        serde_json::from_str(&row.record).map_err(|_| not_found())
+    }
+
+    fn live(&self) -> MutexGuard<'_, BTreeMap<String, Handle>> {
+        let mut live = self
+            .inner
+            .live
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // A session whose task has ended is over; its history is in the store.
+        live.retain(|_, handle| !handle.commands.is_closed());
+        live
+    }
+}
+
+fn of(name: &impl ToString) -> impl FnOnce(store::StoreError) -> EngineError {
+    let name = name.to_string();
+    move |source| EngineError::Store { name, source }
+}

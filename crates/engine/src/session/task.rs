@@ -1,0 +1,462 @@
+//! The task that owns one session: takes commands, asks and ends of turns, lets the machine decide, keeps the decision,
+//! performs it. Events do not pass through it; drivers append them to the log and this stores them in batches.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use domain::{
+    permission::{Audience, Policy},
+    session::{ClientId, Effect, Input, Lease, Session, WhenBusy},
+    turn::{EventKind, Stop, TurnId},
+};
+use platform::{Tasks, crash};
+use store::Store;
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::{
+    SessionRecord, SessionView,
+    asks::{self, Decision, OpenAsks},
+    binding::Binding,
+    flush::{self, FLUSH_AFTER, FLUSH_BYTES},
+    handle::{Command, Handle, Reply},
+    work::{Done, TurnWork},
+};
+use crate::{
+    AskRequest, EngineError, EventLog, SessionSink, TurnOptions, agent::chain, clock,
+    engine::AgentSource,
+};
+
+/// Commands that may wait at one session.
+const COMMANDS_MAX: usize = 64;
+
+/// Asks that may wait to be decided: an agent has one open, rarely a few.
+const ASKS_MAX: usize = 32;
+
+/// What a session needs of its surroundings.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) store: Store,
+    pub(crate) tasks: Tasks,
+    pub(crate) agents: Arc<AgentSource>,
+    /// Rules of the whole node, which come before those of a template.
+    pub(crate) node_policy: Policy,
+}
+
+struct SessionTask {
+    record: SessionRecord,
+    machine: Session,
+    around: Arc<Surroundings>,
+    log: Arc<EventLog>,
+    sink: SessionSink,
+    view: watch::Sender<SessionView>,
+    asks: OpenAsks,
+    /// Clients that can answer asks.
+    answering: BTreeSet<ClientId>,
+    prompts: Vec<(TurnId, String, TurnOptions)>,
+    binding: Option<Binding>,
+    cancel: CancellationToken,
+    done: mpsc::Sender<Done>,
+    tick_at: Option<Instant>,
+    flush_at: Option<Instant>,
+    over: bool,
+}
+
+/// Starts the task of a session; `next_seq` is the number of its next event.
+pub(super) fn spawn(record: SessionRecord, next_seq: u64, around: &Arc<Surroundings>) -> Handle {
+    let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
+    let (asks_in, asks) = mpsc::channel(ASKS_MAX);
+    let (done_in, done) = mpsc::channel(1);
+    let log = Arc::new(EventLog::new(next_seq));
+    let machine = Session::new(record.idle_ttl(), record.turns, clock::now());
+    let (view_in, view) = watch::channel(record.past_view(next_seq - 1));
+    let mut task = SessionTask {
+        sink: SessionSink::new(log.clone(), asks_in),
+        tick_at: Some(Instant::now() + record.idle_ttl()),
+        record,
+        machine,
+        around: around.clone(),
+        log: log.clone(),
+        view: view_in,
+        asks: OpenAsks::default(),
+        answering: BTreeSet::new(),
+        prompts: Vec::new(),
+        binding: None,
+        cancel: CancellationToken::new(),
+        done: done_in,
+        flush_at: None,
+        over: false,
+    };
+    around
+        .tasks
+        .spawn(|stop| async move { task.run(stop, inbox, asks, done).await });
+    Handle {
+        commands,
+        log,
+        view,
+    }
+}
+
+impl SessionTask {
+    async fn run(
+        &mut self,
+        stop: CancellationToken,
+        mut inbox: mpsc::Receiver<Command>,
+        mut asks: mpsc::Receiver<AskRequest>,
+        mut done: mpsc::Receiver<Done>,
+    ) {
+        self.end_interrupted_turn().await;
+        while !self.over {
+            let (tick_at, flush_at) = (self.tick_at, self.flush_at);
+            let seen = self.log.last_seq();
+            tokio::select! { biased;
+                () = stop.cancelled() => break,
+                Some(finished) = done.recv() => self.on_done(finished).await,
+                Some(request) = asks.recv() => self.on_ask(request).await,
+                command = inbox.recv() => match command {
+                    Some(command) => self.on_command(command).await,
+                    None => break, // The engine is gone.
+                },
+                () = due(flush_at) => self.flush(Vec::new()).await,
+                () = self.log.newer_than(seen), if flush_at.is_none() => self.plan_flush(),
+                () = due(tick_at) => {
+                    self.tick_at = None;
+                    self.try_input(Input::Tick).await;
+                }
+            }
+            self.withdraw_what_nobody_waits_for().await;
+            self.plan_flush();
+            self.show();
+        }
+        self.flush(Vec::new()).await;
+        self.show();
+    }
+
+    /// A turn that ran when the last daemon ended is over; its session is not.
+    async fn end_interrupted_turn(&mut self) {
+        let Some(turn) = self.record.running.take() else {
+            return;
+        };
+        let message =
+            "the daemon ended during this turn; its last moments may be missing".to_owned();
+        self.log.append(
+            EventKind::TurnEnded {
+                turn,
+                stop: Stop::Failed { message },
+            },
+            None,
+        );
+        self.keep().await;
+    }
+
+    async fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Prompt {
+                text,
+                options,
+                when_busy,
+                reply,
+            } => {
+                let result = self.prompt(text, options, when_busy).await;
+                let _ = reply.send(result); // The asker may have left.
+            }
+            Command::Cancel { reply } => self.answer(reply, Input::Cancel).await,
+            Command::Answer {
+                ask,
+                answer,
+                by,
+                reply,
+            } => {
+                self.answer(reply, Input::Answered { ask, answer, by })
+                    .await;
+            }
+            Command::Attach {
+                client,
+                answers,
+                reply,
+            } => {
+                if answers {
+                    self.answering.insert(client.clone());
+                }
+                self.answer(reply, Input::Attach { client }).await;
+            }
+            Command::Detach { client } => {
+                self.answering.remove(&client);
+                self.try_input(Input::Detach { client }).await;
+                if self.answering.is_empty() {
+                    self.decline_open_asks().await;
+                }
+            }
+            Command::Close { reply } => {
+                self.answer(reply, Input::Close).await;
+                self.over = true;
+            }
+        }
+    }
+
+    async fn prompt(
+        &mut self,
+        text: String,
+        options: TurnOptions,
+        when_busy: WhenBusy,
+    ) -> Result<TurnId, EngineError> {
+        let turn = TurnId(self.machine.last_turn().0 + 1);
+        self.prompts.push((turn, text, options));
+        let result = self.input(Input::Prompt { when_busy }).await;
+        if result.is_err() {
+            self.prompts.retain(|(waiting, _, _)| *waiting != turn);
+        }
+        result.map(|()| turn)
+    }
+
+    async fn on_ask(&mut self, request: AskRequest) {
+        let AskRequest { kind, raw, answer } = request;
+        let policy = self
+            .around
+            .agents
+            .policy(&self.record.agent, &self.around.node_policy);
+        let workspace = self.record.cwd.to_string_lossy().into_owned();
+        let id = self.asks.fresh_id();
+        match asks::decide(&policy, &kind, &workspace, self.audience()) {
+            Decision::Settled {
+                answer: decided,
+                why,
+            } => {
+                let ask = domain::turn::Ask {
+                    id: id.clone(),
+                    kind,
+                };
+                self.log.append(EventKind::Ask(ask), raw);
+                self.log.append(EventKind::Notice { text: why }, None);
+                self.asks.insert(id.clone(), answer);
+                let settled = self.asks.settle(id, decided, Some("policy".to_owned()));
+                self.log.append(settled, None);
+                // A decision is on disk before anything depends on it; the agent goes on meanwhile only with its answer.
+                self.flush(Vec::new()).await;
+            }
+            Decision::Open => {
+                let ask = domain::turn::Ask {
+                    id: id.clone(),
+                    kind: kind.clone(),
+                };
+                self.log.append(EventKind::Ask(ask), raw);
+                self.flush(Vec::new()).await;
+                self.asks.insert(id.clone(), answer);
+                self.try_input(Input::Asked { ask: id, kind }).await;
+            }
+        }
+    }
+
+    fn audience(&self) -> Audience {
+        if self.answering.is_empty() {
+            Audience::Nobody
+        } else {
+            Audience::Somebody
+        }
+    }
+
+    async fn withdraw_what_nobody_waits_for(&mut self) {
+        for ask in self.asks.withdrawn() {
+            self.try_input(Input::Withdrawn { ask }).await;
+        }
+    }
+
+    /// The last client that could answer has gone: the turn is told no, and goes on.
+    async fn decline_open_asks(&mut self) {
+        for ask in self.asks.open() {
+            self.try_input(Input::Withdrawn { ask }).await;
+        }
+    }
+
+    async fn on_done(&mut self, done: Done) {
+        let Done {
+            turn,
+            stop,
+            binding,
+        } = done;
+        if let Some(binding) = binding {
+            self.record.agent_session = Some(binding.conversation.clone());
+            self.binding = Some(binding);
+        }
+        self.record.running = None;
+        self.record.last_activity_at = clock::now();
+        self.log.append(
+            EventKind::TurnEnded {
+                turn,
+                stop: stop.clone(),
+            },
+            None,
+        );
+        self.keep().await;
+        self.try_input(Input::TurnEnded { turn, stop }).await;
+    }
+
+    async fn answer(&mut self, reply: Reply, input: Input) {
+        let result = self.input(input).await;
+        let _ = reply.send(result); // The asker may have left.
+    }
+
+    /// An input nobody waits for.
+    async fn try_input(&mut self, input: Input) {
+        if let Err(error) = self.input(input).await {
+            warn!(session = %self.record.id, error = %chain(&error), "could not go on");
+        }
+    }
+
+    async fn input(&mut self, input: Input) -> Result<(), EngineError> {
+        let before = self.machine.lease();
+        let effects = self.machine.apply(input, clock::now()).map_err(|refusal| {
+            EngineError::SessionRefused {
+                session: self.record.id.clone(),
+                refusal,
+            }
+        })?;
+        self.record.turns = self.machine.last_turn().0;
+        self.record.lease = self.machine.lease();
+        let decided = before != self.record.lease || !effects.is_empty();
+        for effect in effects {
+            self.perform(effect).await;
+        }
+        if decided {
+            self.keep().await;
+        }
+        Ok(())
+    }
+
+    async fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Begin { turn } => self.begin(turn).await,
+            Effect::CancelTurn { .. } => self.cancel.cancel(),
+            Effect::Settle { ask, answer, by } => {
+                let settled = self.asks.settle(ask, answer, by.map(|client| client.0));
+                self.log.append(settled, None);
+            }
+            Effect::Drop { turns } => self.prompts.retain(|(turn, _, _)| !turns.contains(turn)),
+            Effect::Release => {
+                if let Some(binding) = self.binding.take() {
+                    self.around.tasks.spawn(|_| async move {
+                        binding.driver.close(&binding.conversation).await
+                    });
+                }
+                self.over = true;
+            }
+            Effect::TickAt { at } => self.tick_at = Some(Instant::now() + at.since(clock::now())),
+        }
+    }
+
+    async fn begin(&mut self, turn: TurnId) {
+        let Some(index) = self
+            .prompts
+            .iter()
+            .position(|(waiting, _, _)| *waiting == turn)
+        else {
+            return;
+        };
+        let (_, prompt, options) = self.prompts.swap_remove(index);
+        self.cancel = CancellationToken::new();
+        self.record.running = Some(turn);
+        self.record.last_activity_at = clock::now();
+        self.log.append(
+            EventKind::TurnStarted {
+                turn,
+                prompt: prompt.clone(),
+            },
+            None,
+        );
+        // The prompt is on disk before the agent sees it.
+        self.keep().await;
+        crash::point("session.turn-kept");
+        let work = TurnWork {
+            turn,
+            prompt,
+            options,
+            cancel: self.cancel.clone(),
+            binding: self.binding.clone(),
+            record: self.record.clone(),
+            sink: self.sink.clone(),
+            around: self.around.clone(),
+        };
+        let done = self.done.clone();
+        self.around.tasks.spawn(|stop| async move {
+            let finished = tokio::select! { biased;
+                () = stop.cancelled() => return,
+                finished = work.carry_out() => finished,
+            };
+            let _ = done.send(finished).await; // The session may have been closed.
+        });
+    }
+
+    fn plan_flush(&mut self) {
+        let (events, weight) = self.log.unstored_len();
+        self.flush_at = match (events, weight) {
+            (0, _) => None,
+            (_, FLUSH_BYTES..) => Some(Instant::now()),
+            _ => self.flush_at.or_else(|| Some(Instant::now() + FLUSH_AFTER)),
+        };
+    }
+
+    /// Keeps the record, with every event that is not stored yet.
+    async fn keep(&mut self) {
+        let change = self.record.change();
+        self.flush(vec![change]).await;
+    }
+
+    async fn flush(&mut self, changes: Vec<store::Change>) {
+        self.flush_at = None;
+        let flushed = flush::flush(
+            &self.around.store,
+            &self.log,
+            &self.record.id,
+            &self.record.agent,
+            changes,
+        )
+        .await;
+        if let Err(error) = flushed {
+            warn!(session = %self.record.id, error = %chain(&error), "could not keep what happened");
+        }
+        if self.machine.turn().is_none() && self.machine.lease() == Lease::Idle {
+            self.log.forget();
+        }
+    }
+
+    fn show(&self) {
+        let mut view = self.record.past_view(self.log.last_seq());
+        view.client_id = self
+            .machine
+            .clients()
+            .next()
+            .map(|client| name_of(&client.0));
+        view.clients = self.machine.clients().count();
+        view.busy = self.machine.turn().is_some();
+        view.asks = self.machine.asks().count();
+        view.state = self.machine.lease();
+        self.view.send_if_modified(|shown| {
+            let changed = *shown != view;
+            *shown = view;
+            changed
+        });
+    }
+}
+
+async fn due(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The name a client gave itself, without what tells its connection from others.
+fn name_of(client: &str) -> String {
+    client
+        .split_once('#')
+        .map_or(client, |(name, _)| name)
+        .to_owned()
+}
+
+/// The moment a record was last touched, for sorting.
+pub(super) fn newest_first(a: &SessionView, b: &SessionView) -> std::cmp::Ordering {
+    b.last_activity_at.cmp(&a.last_activity_at)
+}

@@ -1,0 +1,158 @@
+//! The common description of a program: how it is called for one turn, and who reads what it prints.
+
+use std::ffi::OsString;
+
+use domain::turn::{EventKind, Stop};
+use engine::TurnOptions;
+use serde_json::Value;
+
+/// The longest single argument. Linux takes no argument of 128 KiB or more; the rest is for the option's name.
+pub(crate) const ARGUMENT_BYTES_MAX: usize = 120 * 1024;
+
+/// One row of the table of programs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Program {
+    /// What is looked for on the path when the template names nothing; `None` where it has to.
+    pub(crate) executable: Option<&'static str>,
+    pub(crate) invoke: fn(&Request<'_>) -> Invocation,
+    pub(crate) output: Output,
+    /// Whether a later turn can take up the conversation of an earlier one.
+    pub(crate) memory: Memory,
+}
+
+/// What standard output is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Output {
+    /// One JSON object in each line. The reader is told whether the turn takes up an earlier conversation.
+    Lines(fn(Begin) -> Box<dyn Reader>),
+    /// The answer itself.
+    Text,
+}
+
+/// How a turn begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begin {
+    Fresh,
+    Resumed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Memory {
+    Sessions,
+    None,
+}
+
+/// What one turn asks of a program.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) prompt: &'a str,
+    /// The program's own id of the conversation to go on with.
+    pub(crate) resume: Option<&'a str>,
+    pub(crate) options: &'a TurnOptions,
+    pub(crate) model: Option<&'a str>,
+    /// What the template adds: of a known program further options, of a `command` all of its arguments.
+    pub(crate) args: &'a [String],
+}
+
+/// How the program is called.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Invocation {
+    pub(crate) args: Vec<OsString>,
+    /// What it gets on standard input, which is closed after it.
+    pub(crate) stdin: Option<String>,
+}
+
+/// Understands the lines of one turn.
+pub(crate) trait Reader: Send + Sync {
+    fn read(&mut self, line: &Value, findings: &mut Findings);
+
+    /// How the turn went if the program ended well without saying it. `None` where it always says it.
+    fn silent_stop(&self) -> Option<Stop> {
+        None
+    }
+}
+
+/// What a line says.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    pub(crate) events: Vec<EventKind>,
+    /// The program's own id of the conversation.
+    pub(crate) session: Option<String>,
+    /// How the turn went.
+    pub(crate) stop: Option<Stop>,
+}
+
+impl Request<'_> {
+    /// Whether the prompt is too long for an argument.
+    pub(crate) fn is_long(&self) -> bool {
+        self.prompt.len() > ARGUMENT_BYTES_MAX
+    }
+}
+
+impl Invocation {
+    pub(crate) fn new<const N: usize>(args: [&str; N]) -> Self {
+        Self {
+            args: args.iter().map(OsString::from).collect(),
+            stdin: None,
+        }
+    }
+
+    pub(crate) fn add(&mut self, arg: impl Into<OsString>) {
+        self.args.push(arg.into());
+    }
+
+    /// Adds `name=value`, the form in which a value that begins with a dash is still a value.
+    pub(crate) fn option(&mut self, name: &str, value: Option<impl Into<OsString>>) {
+        if let Some(value) = value {
+            let mut arg = OsString::from(name);
+            arg.push("=");
+            arg.push(value.into());
+            self.args.push(arg);
+        }
+    }
+
+    /// Adds `name value`, for programs whose options always take the argument that follows.
+    pub(crate) fn pair(&mut self, name: &str, value: Option<impl Into<OsString>>) {
+        if let Some(value) = value {
+            self.add(name);
+            self.add(value);
+        }
+    }
+
+    /// Adds arguments as they are.
+    pub(crate) fn extend(&mut self, args: &[String]) {
+        self.args.extend(args.iter().map(OsString::from));
+    }
+}
+
+impl Findings {
+    pub(crate) fn push(&mut self, event: EventKind) {
+        self.events.push(event);
+    }
+
+    pub(crate) fn text(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.push(EventKind::Text {
+                text: text.to_owned(),
+            });
+        }
+    }
+
+    pub(crate) fn thought(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.push(EventKind::Thought {
+                text: text.to_owned(),
+            });
+        }
+    }
+
+    pub(crate) fn notice(&mut self, text: impl Into<String>) {
+        self.push(EventKind::Notice { text: text.into() });
+    }
+
+    pub(crate) fn failed(&mut self, message: impl Into<String>) {
+        self.stop = Some(Stop::Failed {
+            message: message.into(),
+        });
+    }
+}

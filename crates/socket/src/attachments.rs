@@ -1,0 +1,197 @@
+//! The sessions that one connection is attached to, and the streams of their events.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use domain::{
+    Timestamp,
+    session::ClientId,
+    turn::{Event, EventKind},
+};
+use engine::{AttachAs, Engine, EngineError, SessionView};
+use jsonrpc::Peer;
+use platform::Tasks;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+/// One connection, as sessions see it.
+#[derive(Debug)]
+pub(crate) struct Attachments {
+    engine: Engine,
+    peer: Peer,
+    tasks: Tasks,
+    /// Tells this connection from every other one.
+    number: u64,
+    attached: Mutex<BTreeMap<String, Attached>>,
+}
+
+#[derive(Debug)]
+struct Attached {
+    client: ClientId,
+    stream: Option<CancellationToken>,
+}
+
+/// Which events are sent, and how much of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stream {
+    /// The first one.
+    pub(crate) from: u64,
+    pub(crate) raw: bool,
+}
+
+/// `session.event`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EventNotice<'a> {
+    session_id: &'a str,
+    event: EventView<'a>,
+}
+
+/// An event without the agent's own words.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum EventView<'a> {
+    Whole(&'a Event),
+    #[serde(rename_all = "camelCase")]
+    Meaning {
+        seq: u64,
+        at: Timestamp,
+        #[serde(flatten)]
+        kind: &'a EventKind,
+    },
+}
+
+impl<'a> EventView<'a> {
+    pub(crate) fn of(event: &'a Event, raw: bool) -> Self {
+        if raw {
+            Self::Whole(event)
+        } else {
+            Self::Meaning {
+                seq: event.seq,
+                at: event.at,
+                kind: &event.kind,
+            }
+        }
+    }
+}
+
+impl Attachments {
+    pub(crate) fn new(engine: Engine, peer: Peer, tasks: Tasks, number: u64) -> Arc<Self> {
+        Arc::new(Self {
+            engine,
+            peer,
+            tasks,
+            number,
+            attached: Mutex::default(),
+        })
+    }
+
+    /// The name under which this connection answers in a session.
+    pub(crate) fn client(&self, session: &str) -> ClientId {
+        let attached = self
+            .lock()
+            .get(session)
+            .map(|attached| attached.client.clone());
+        attached.unwrap_or_else(|| self.named(None))
+    }
+
+    /// Attaches this connection; `stream` sends it the session's events.
+    pub(crate) async fn attach(
+        self: &Arc<Self>,
+        session: &str,
+        name: Option<&str>,
+        answers: bool,
+        stream: Option<Stream>,
+    ) -> Result<SessionView, EngineError> {
+        let client = self.named(name);
+        let attach = AttachAs {
+            client: client.clone(),
+            answers,
+        };
+        let view = self.engine.sessions().attach(session, attach).await?;
+        let token = stream.map(|stream| {
+            let token = CancellationToken::new();
+            self.send_events(session.to_owned(), stream, token.clone());
+            token
+        });
+        let former = self.lock().insert(
+            session.to_owned(),
+            Attached {
+                client: client.clone(),
+                stream: token,
+            },
+        );
+        if let Some(former) = former {
+            if let Some(stream) = former.stream {
+                stream.cancel();
+            }
+            if former.client != client {
+                self.engine.sessions().detach(session, former.client).await;
+            }
+        }
+        Ok(view)
+    }
+
+    /// The connection has ended: its sessions go on without it.
+    pub(crate) async fn leave(&self) {
+        let attached = std::mem::take(&mut *self.lock());
+        for (session, Attached { client, stream }) in attached {
+            if let Some(stream) = stream {
+                stream.cancel();
+            }
+            self.engine.sessions().detach(&session, client).await;
+        }
+    }
+
+    fn named(&self, name: Option<&str>) -> ClientId {
+        let name = name.unwrap_or("client");
+        ClientId(format!("{name}#{}", self.number))
+    }
+
+    fn send_events(self: &Arc<Self>, session: String, stream: Stream, token: CancellationToken) {
+        let (engine, peer) = (self.engine.clone(), self.peer.clone());
+        self.tasks.spawn(|stop| async move {
+            tokio::select! { biased;
+                () = stop.cancelled() => {}
+                () = token.cancelled() => {}
+                () = peer.closed() => {}
+                sent = forward(&engine, &peer, &session, stream) => {
+                    if let Err(error) = sent {
+                        debug!(%error, session, "stopped sending events");
+                    }
+                }
+            }
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Attached>> {
+        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sends every event; a client that reads slowly slows nobody but itself, since each is read when there is room for it.
+async fn forward(
+    engine: &Engine,
+    peer: &Peer,
+    session: &str,
+    stream: Stream,
+) -> Result<(), String> {
+    let mut reader = engine
+        .sessions()
+        .events(session, stream.from)
+        .await
+        .map_err(|error| error.to_string())?;
+    while let Some(event) = reader.next().await.map_err(|error| error.to_string())? {
+        let notice = EventNotice {
+            session_id: session,
+            event: EventView::of(&event, stream.raw),
+        };
+        peer.notify("session.event", &notice)
+            .await
+            .map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! `session.*` and `journal.query`.
+
+use std::time::Duration;
+
+use domain::{
+    session::WhenBusy,
+    turn::{Answer, AskId, Stop},
+};
+use engine::{CreateSession, JournalQuery, Prompt, SessionView, TurnOptions, TurnOutcome};
+use serde_json::{Value, value::RawValue};
+use wire::daemon::{
+    JournalLine, JournalParams, Ok as Done, PromptResult, SessionAnswerParams, SessionAttachParams,
+    SessionCreateParams, SessionEventsParams, SessionIdParams, SessionListParams,
+    SessionPromptParams,
+};
+
+use crate::{
+    attachments::{EventView, Stream},
+    error::RpcError,
+    params,
+    server::Call,
+};
+
+/// Events that one page of the history holds unless the caller asks for fewer.
+const PAGE_MAX: u32 = 1000;
+
+/// Bytes of events in one page: far below the ceiling of a line.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Lines of the journal that one answer holds unless the caller asks for fewer.
+const JOURNAL_MAX: u32 = 1000;
+
+pub(super) async fn create(call: &Call) -> Result<SessionView, RpcError> {
+    let given: SessionCreateParams = call.params()?;
+    let create = CreateSession {
+        agent: params::name("agentName", &given.agent_name)?,
+        client: given.client_id.clone(),
+        idle_ttl: given.idle_ttl_ms.map(Duration::from_millis),
+    };
+    let view = call.service.engine.sessions().create(create).await?;
+    let stream = given.stream.then_some(Stream {
+        from: 1,
+        raw: given.raw,
+    });
+    let name = given.client_id.as_deref();
+    Ok(call
+        .attachments
+        .attach(&view.session_id, name, given.answers, stream)
+        .await?)
+}
+
+pub(super) async fn attach(call: &Call) -> Result<SessionView, RpcError> {
+    let given: SessionAttachParams = call.params()?;
+    let view = call
+        .service
+        .engine
+        .sessions()
+        .get(&given.session_id)
+        .await?;
+    let stream = Stream {
+        from: given.from_seq.unwrap_or(view.last_seq + 1),
+        raw: given.raw,
+    };
+    let name = given.client_id.as_deref();
+    Ok(call
+        .attachments
+        .attach(&given.session_id, name, given.answers, Some(stream))
+        .await?)
+}
+
+pub(super) async fn prompt(call: &Call) -> Result<PromptResult, RpcError> {
+    let given: SessionPromptParams = call.params()?;
+    let when_busy = if given.queue {
+        WhenBusy::Queue
+    } else {
+        WhenBusy::Refuse
+    };
+    let outcome = turn(call, &given.session_id, given.text, when_busy).await?;
+    Ok(result(given.session_id, outcome))
+}
+
+/// One turn of a session, from the prompt to its end.
+pub(super) async fn turn(
+    call: &Call,
+    session: &str,
+    text: String,
+    when_busy: WhenBusy,
+) -> Result<TurnOutcome, RpcError> {
+    let sessions = call.service.engine.sessions();
+    let from = sessions.get(session).await?.last_seq + 1;
+    let prompt = Prompt {
+        text,
+        options: TurnOptions::default(),
+        when_busy,
+    };
+    let turn = sessions.prompt(session, prompt).await?;
+    Ok(sessions.outcome(session, turn, from).await?)
+}
+
+pub(super) fn result(session_id: String, outcome: TurnOutcome) -> PromptResult {
+    PromptResult {
+        response: outcome.text.clone(),
+        text: outcome.text,
+        session_id,
+        stop_reason: outcome.stop.as_str().to_owned(),
+        error: failure(outcome.stop),
+        instance_name: None,
+        artifacts: None,
+    }
+}
+
+pub(super) fn failure(stop: Stop) -> Option<String> {
+    match stop {
+        Stop::Failed { message } => Some(message),
+        Stop::EndTurn
+        | Stop::MaxTokens
+        | Stop::MaxTurnRequests
+        | Stop::Refusal
+        | Stop::Cancelled => None,
+    }
+}
+
+pub(super) async fn answer(call: &Call) -> Result<Done, RpcError> {
+    let given: SessionAnswerParams = call.params()?;
+    let answer = match (given.option, given.text, given.decline) {
+        (Some(id), None, false) => Answer::Option { id },
+        (None, Some(text), false) => Answer::Text { text },
+        (None, None, true) => Answer::Declined,
+        _ => {
+            return Err(RpcError::invalid_params(
+                "option",
+                "exactly one of option, text and decline is given",
+            ));
+        }
+    };
+    let by = call.attachments.client(&given.session_id);
+    call.service
+        .engine
+        .sessions()
+        .answer(&given.session_id, AskId(given.ask), answer, by)
+        .await?;
+    Ok(Done { ok: true })
+}
+
+pub(super) async fn cancel(call: &Call) -> Result<Done, RpcError> {
+    let given: SessionIdParams = call.params()?;
+    call.service
+        .engine
+        .sessions()
+        .cancel(&given.session_id)
+        .await?;
+    Ok(Done { ok: true })
+}
+
+pub(super) async fn close(call: &Call) -> Result<Done, RpcError> {
+    let given: SessionIdParams = call.params()?;
+    call.service
+        .engine
+        .sessions()
+        .close(&given.session_id)
+        .await?;
+    Ok(Done { ok: true })
+}
+
+pub(super) async fn list(call: &Call) -> Result<Vec<SessionView>, RpcError> {
+    let given: SessionListParams = call.params()?;
+    Ok(call
+        .service
+        .engine
+        .sessions()
+        .list(given.agent_name.as_deref()))
+}
+
+pub(super) async fn get(call: &Call) -> Result<SessionView, RpcError> {
+    let given: SessionIdParams = call.params()?;
+    Ok(call
+        .service
+        .engine
+        .sessions()
+        .get(&given.session_id)
+        .await?)
+}
+
+pub(super) async fn events(call: &Call) -> Result<Vec<Box<RawValue>>, RpcError> {
+    let given: SessionEventsParams = call.params()?;
+    let limit = given.limit.unwrap_or(PAGE_MAX).min(PAGE_MAX) as usize;
+    let mut reader = call
+        .service
+        .engine
+        .sessions()
+        .events(&given.session_id, given.from_seq)
+        .await?;
+    let (mut page, mut bytes) = (Vec::new(), 0);
+    while page.len() < limit && bytes < PAGE_BYTES {
+        let Some(event) = reader.try_next().await? else {
+            break;
+        };
+        let text = super::answer(EventView::of(&event, false))?;
+        bytes += text.get().len();
+        page.push(text);
+    }
+    Ok(page)
+}
+
+pub(super) async fn journal(call: &Call) -> Result<Vec<JournalLine>, RpcError> {
+    let given: JournalParams = call.params()?;
+    let query = JournalQuery {
+        agent: given.agent,
+        session: given.session,
+        kind_prefix: given.kind,
+        since: given.since,
+        after_seq: given.after_seq,
+        contains: given.grep,
+        newest: Some(given.limit.unwrap_or(JOURNAL_MAX).min(JOURNAL_MAX)),
+    };
+    let rows = call.service.engine.journal(query).await?;
+    let line = |row: engine::JournalRow| JournalLine {
+        seq: row.seq,
+        at: row.at,
+        kind: row.kind,
+        agent: row.agent,
+        session: row.session,
+        body: serde_json::from_str(&row.body).unwrap_or(Value::String(row.body)),
+    };
+    Ok(rows.into_iter().map(line).collect())
+}
