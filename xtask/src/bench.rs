@@ -2,10 +2,14 @@
 //! A benchmark is a function from a `Context` to figures, in a file of its own below this one.
 
 mod context;
+mod daemon;
+mod echo;
 mod figure;
 mod samples;
 mod spawn;
+mod turn;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -21,6 +25,18 @@ pub(crate) struct Options {
     /// Print one JSON object per figure instead of a table
     #[arg(long)]
     json: bool,
+    /// Measure this program instead of building one
+    #[arg(long, value_name = "PATH")]
+    binary: Option<PathBuf>,
+    /// Be the server that answers every line with a line; benchmarks start it beside what they measure
+    #[arg(long, value_name = "SOCKET", hide = true)]
+    echo_server: Option<PathBuf>,
+    /// The length of its answers, with the line end
+    #[arg(long, value_name = "BYTES", hide = true, default_value_t = 1)]
+    echo_length: usize,
+    /// Be the agent that says as many words as it is told to; benchmarks have the daemon start it
+    #[arg(long, hide = true)]
+    turn_agent: bool,
 }
 
 #[derive(Debug)]
@@ -30,13 +46,33 @@ struct Bench {
     run: fn(&Context) -> anyhow::Result<Vec<Figure>>,
 }
 
-const BENCHES: [Bench; 1] = [Bench {
-    name: "spawn",
-    about: "start of the command, from exec to exit, beside /bin/true",
-    run: spawn::run,
-}];
+const BENCHES: [Bench; 3] = [
+    Bench {
+        name: "spawn",
+        about: "start of the command, from exec to exit, beside /bin/true",
+        run: spawn::run,
+    },
+    Bench {
+        name: "daemon",
+        about: "the daemon's answers, start, memory, agents and processes, each beside its floor",
+        run: daemon::run,
+    },
+    Bench {
+        name: "turn",
+        about: "an agent's words on their way to a client: delay, rate, order, memory, each beside a bare pipe",
+        run: turn::run,
+    },
+];
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    if let Some(socket) = &options.echo_server {
+        echo::serve(socket, options.echo_length)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if options.turn_agent {
+        turn::serve_agent()?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let Some(name) = &options.name else {
         for bench in &BENCHES {
             println!("{:<12} {}", bench.name, bench.about);
@@ -50,8 +86,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
             names.join(", ")
         );
     };
-    let figures =
-        (bench.run)(&Context::default()).with_context(|| format!("could not measure {name}"))?;
+    let context = Context::new(options.binary.clone());
+    let figures = (bench.run)(&context).with_context(|| format!("could not measure {name}"))?;
     if options.json {
         for figure in &figures {
             println!("{}", figure.json());

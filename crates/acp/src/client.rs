@@ -196,6 +196,11 @@ impl Client {
         waits.any(|wait| matches!(wait.effect, Effect::Opens(_)))
     }
 
+    /// Resolves when the agent says nothing any more.
+    pub(crate) async fn ended(&self) {
+        self.peer.closed().await;
+    }
+
     fn close(&self, how: String) {
         let _ = self.gone.set(how); // Only one task reads, so it is set once.
         let waits = {

@@ -123,6 +123,10 @@ impl Driver for AcpDriver {
         Box::pin(self.take_turn(turn))
     }
 
+    fn ended(&self) -> DriverFuture<'_, ()> {
+        Box::pin(self.client.ended())
+    }
+
     fn close<'a>(&'a self, session: &'a str) -> DriverFuture<'a, ()> {
         Box::pin(self.close_session(session))
     }

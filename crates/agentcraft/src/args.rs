@@ -3,6 +3,11 @@
 mod agent;
 mod component;
 mod node;
+mod proxy;
+mod record;
+mod session;
+mod since;
+mod talk;
 mod template;
 mod values;
 
@@ -14,10 +19,16 @@ pub(crate) use agent::{
     AgentCommand, AttachArgs, CreateArgs, DestroyArgs, DetachArgs, NamesArgs, OverrideArgs,
     ResolveArgs,
 };
-pub(crate) use component::ComponentCommand;
+pub(crate) use component::{ComponentCommand, McpCommand};
 pub(crate) use node::{
-    CompletionsArgs, DaemonCommand, DoctorArgs, ManArgs, RestartArgs, SchemaArgs, SchemaKind, Shell,
+    CompletionsArgs, DaemonCommand, DoctorArgs, ManArgs, ReportFormat, RestartArgs, SchemaArgs,
+    SchemaKind, Shell,
 };
+pub(crate) use proxy::{ProxyArgs, SessionFolder};
+pub(crate) use record::{JournalArgs, PolicyCommand, PolicyShowArgs, PolicyTestArgs};
+pub(crate) use session::{AnswerArgs, ExportArgs, ExportFormat, SessionCommand, WatchArgs};
+pub(crate) use since::Since;
+pub(crate) use talk::{ChatArgs, PromptArgs, RunArgs, TalkFormat, TalkFormatArgs};
 pub(crate) use template::TemplateCommand;
 pub(crate) use values::{Format, FormatArgs, Pair};
 
@@ -27,10 +38,12 @@ Examples:
   agentcraft daemon start                             start the daemon in the background
   agentcraft agent create reviewer -t code-review     create an agent from a template
   agentcraft agent start reviewer                     start its process
+  agentcraft agent chat reviewer                      talk to it
+  agentcraft agent run reviewer -p \"Review src\"      one prompt, one answer
   agentcraft doctor                                   find out what is missing
 
 Exit codes:
-  0 done    1 failed    2 wrong usage    3 no daemon    4 not found    5 invalid file or configuration";
+  0 done   1 failed   2 wrong usage   3 no daemon   4 not found   5 invalid file";
 
 /// Runs coding agents as managed services.
 #[derive(Debug, Parser)]
@@ -71,6 +84,11 @@ pub(crate) enum Command {
     /// Create, start, stop and look at agents
     #[command(subcommand)]
     Agent(AgentCommand),
+    /// Be an agent for an editor, on stdin and stdout
+    ///
+    /// Starts the agent, carries what the editor writes to it, and ends it with the connection. An agent that is busy
+    /// is copied for as long as it takes. docs/editors.md has the settings of editors.
+    Proxy(ProxyArgs),
     /// Look at, check and load templates
     #[command(subcommand, visible_alias = "tpl")]
     Template(TemplateCommand),
@@ -80,12 +98,20 @@ pub(crate) enum Command {
     /// Look at prompts
     #[command(subcommand)]
     Prompt(ComponentCommand),
-    /// Look at MCP servers
+    /// Look at MCP servers, or be one
     #[command(subcommand)]
-    Mcp(ComponentCommand),
+    Mcp(McpCommand),
     /// Look at workflows
     #[command(subcommand)]
     Workflow(ComponentCommand),
+    /// Look at, watch, export and end sessions
+    #[command(subcommand)]
+    Session(SessionCommand),
+    /// Search what happened: turns, tool calls, permissions, lives of agents
+    Journal(JournalArgs),
+    /// Look at and try out the permission rules
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// Start, stop and look at the daemon
     #[command(subcommand)]
     Daemon(DaemonCommand),
@@ -100,6 +126,9 @@ pub(crate) enum Command {
     /// Watch over the processes of the one who started us (internal)
     #[command(hide = true)]
     Guardian,
+    /// Speak ACP on stdio as the built-in agent, in this folder (internal)
+    #[command(hide = true)]
+    BuiltinAgent,
 }
 
 impl Arguments {
@@ -109,19 +138,22 @@ impl Arguments {
             Some(Command::Agent(command)) => command.format(),
             Some(Command::Template(command)) => command.format(),
             Some(
-                Command::Skill(command)
-                | Command::Prompt(command)
-                | Command::Mcp(command)
-                | Command::Workflow(command),
+                Command::Skill(command) | Command::Prompt(command) | Command::Workflow(command),
             ) => command.format(),
+            Some(Command::Mcp(command)) => command.format(),
+            Some(Command::Session(command)) => command.format(),
+            Some(Command::Journal(arguments)) => arguments.format.into(),
+            Some(Command::Policy(command)) => command.format(),
             Some(Command::Daemon(command)) => command.format(),
             Some(Command::Doctor(arguments)) => arguments.format.into(),
             Some(
                 Command::Up
+                | Command::Proxy(_)
                 | Command::Schema(_)
                 | Command::Completions(_)
                 | Command::Man(_)
-                | Command::Guardian,
+                | Command::Guardian
+                | Command::BuiltinAgent,
             )
             | None => Format::Table,
         }
@@ -160,6 +192,26 @@ mod tests {
     }
 
     #[test]
+    fn right_arguments_are_accepted() {
+        let cases = [
+            "agent run a -p -",
+            "agent run a --prompt hi --model m --max-turns 3 --timeout 5 --session-id s --format json",
+            "agent run --template t --prompt hi --keep --append-system-prompt x --system-prompt-file f",
+            "agent prompt a -m hi --session-id s -f json",
+            "agent chat a --session-id s --model m --max-turns 2",
+            "session list --agent a -f quiet",
+            "session answer s ask-1 --text x",
+            "session export s --format markdown",
+            "journal --agent a --session s --since 2h --kind turn. --grep x --limit 5 -f json",
+            "policy test -t t --kind edit --path a --path b --tool x --command y",
+        ];
+        for case in cases {
+            let words = std::iter::once("agentcraft").chain(case.split(' '));
+            assert!(Arguments::try_parse_from(words).is_ok(), "{case}");
+        }
+    }
+
+    #[test]
     fn wrong_arguments_are_refused() {
         let cases = [
             "agent create ../evil -t x",
@@ -174,6 +226,22 @@ mod tests {
             "skill list -f xml",
             "schema agent",
             "doctor -f quiet",
+            "agent run a",
+            "agent run -p hi",
+            "agent run a -t b -p hi",
+            "agent run a -p hi --keep",
+            "agent run -t b -p hi --session-id s",
+            "agent run a -p hi --timeout 0",
+            "agent prompt a",
+            "agent chat",
+            "session answer s ask-1",
+            "session answer s ask-1 --decline --text x",
+            "session watch s --from 0",
+            "session export s -f table",
+            "journal --since yesterday",
+            "journal --limit 0",
+            "policy test --kind zzz",
+            "policy test --policy f -t x",
         ];
         for case in cases {
             let words = std::iter::once("agentcraft").chain(case.split(' '));

@@ -1,10 +1,20 @@
 //! What each command does: one file per group. They decide and call; `render` prints.
 
 mod agent;
+mod ask;
+mod chat;
 mod component;
 mod daemon;
 mod describe;
 mod doctor;
+mod editor;
+mod journal;
+mod mcp_serve;
+mod policy;
+mod proxy;
+mod repl;
+mod session;
+mod talk;
 mod template;
 mod up;
 
@@ -14,7 +24,7 @@ use clap::CommandFactory;
 use serde_json::Value;
 
 use crate::{
-    args::{Arguments, Command, Format},
+    args::{Arguments, Command, Format, McpCommand},
     config::{Config, Environment},
     error::CommandError,
     exit::Exit,
@@ -29,23 +39,44 @@ pub(crate) fn run(
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
     let Some(command) = arguments.command else {
-        return Ok(screen.print(&Arguments::command().render_help().to_string())?);
+        return match screen.is_interactive() {
+            true => repl::run(&arguments.global, environment, screen),
+            false => Ok(screen.print(&Arguments::command().render_help().to_string())?),
+        };
     };
-    let config = || Config::resolve(&arguments.global, environment);
+    let config = |environment| Config::resolve(&arguments.global, environment);
     match command {
-        Command::Up => up::run(config()?, screen),
-        Command::Agent(command) => agent::run(command, &config()?, screen),
-        Command::Template(command) => template::run(command, config, screen),
-        Command::Skill(command) => component::run(Kind::Skill, command, &config()?, screen),
-        Command::Prompt(command) => component::run(Kind::Prompt, command, &config()?, screen),
-        Command::Mcp(command) => component::run(Kind::Mcp, command, &config()?, screen),
-        Command::Workflow(command) => component::run(Kind::Workflow, command, &config()?, screen),
-        Command::Daemon(command) => daemon::run(command, config()?, screen),
-        Command::Doctor(arguments) => doctor::run(&arguments, &config()?, screen),
+        Command::Up => up::run(config(environment)?, screen),
+        Command::Agent(command) => agent::run(command, &config(environment)?, screen),
+        Command::Proxy(arguments) => proxy::run(&arguments, &config(environment)?, screen),
+        Command::Template(command) => template::run(command, || config(environment), screen),
+        Command::Skill(command) => {
+            component::run(Kind::Skill, command, &config(environment)?, screen)
+        }
+        Command::Prompt(command) => {
+            component::run(Kind::Prompt, command, &config(environment)?, screen)
+        }
+        Command::Mcp(McpCommand::Component(command)) => {
+            component::run(Kind::Mcp, command, &config(environment)?, screen)
+        }
+        Command::Mcp(McpCommand::Serve) => mcp_serve::run(&config(environment)?),
+        Command::Workflow(command) => {
+            component::run(Kind::Workflow, command, &config(environment)?, screen)
+        }
+        Command::Session(command) => session::run(command, &config(environment)?, screen),
+        Command::Journal(arguments) => journal::run(arguments, &config(environment)?, screen),
+        Command::Policy(command) => policy::run(command, || config(environment), screen),
+        Command::Daemon(command) => daemon::run(command, config(environment)?, screen),
+        Command::Doctor(arguments) => doctor::run(&arguments, &config(environment)?, screen),
         Command::Schema(arguments) => describe::schema(&arguments, screen),
         Command::Completions(arguments) => describe::completions(&arguments, screen),
         Command::Man(arguments) => describe::man(&arguments, screen),
         Command::Guardian => succeed(platform::guardian::run(std::io::stdin())),
+        Command::BuiltinAgent => {
+            let workspace = std::env::current_dir()
+                .map_err(|error| CommandError::machine("find the folder to work in", error))?;
+            succeed(builtin::run(workspace, environment))
+        }
     }
 }
 

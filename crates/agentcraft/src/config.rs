@@ -33,6 +33,14 @@ const STOP_GRACE_MS: u64 = 5_000;
 /// An hour: more than this is a mistake in the unit.
 const STOP_GRACE_MS_MAX: u64 = 3_600_000;
 
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A season: long enough to look up what an agent did last month.
+const JOURNAL_DAYS: u64 = 90;
+
+/// About half a gigabyte.
+const JOURNAL_LINES: u64 = 1_000_000;
+
 const LOG_LEVEL: &str = "info";
 
 /// The home below the user's own, and the socket in it.
@@ -54,6 +62,9 @@ pub(crate) struct Config {
     pub(crate) launcher: LauncherMode,
     pub(crate) durability: Durability,
     pub(crate) stop_grace: Duration,
+    /// How long the history is kept, and how many lines of it.
+    pub(crate) journal_age: Duration,
+    pub(crate) journal_lines: u64,
     /// Permission rules of the whole node.
     pub(crate) policy: Policy,
     /// Where a debug build ends itself as if it were killed; for tests.
@@ -192,6 +203,9 @@ impl Config {
             launcher: launcher_mode,
             durability: file.durability.unwrap_or_default(),
             stop_grace: Duration::from_millis(file.stop_grace_ms.unwrap_or(STOP_GRACE_MS)),
+            journal_age: DAY
+                * u32::try_from(file.journal_days.unwrap_or(JOURNAL_DAYS)).unwrap_or(u32::MAX),
+            journal_lines: file.journal_lines.unwrap_or(JOURNAL_LINES),
             policy: file.policy.unwrap_or_default(),
             crash_at: debug("AGENTCRAFT_CRASH_AT")
                 .map(|point| point.to_string_lossy().into_owned()),

@@ -9,6 +9,7 @@ use wire::daemon::{Empty, ErrorCode, PingResult};
 
 use crate::{
     config::Config,
+    conversation::Conversation,
     error::{CommandError, Remote, Versions},
 };
 
@@ -81,39 +82,22 @@ impl Connection {
         self.call("daemon.ping", &Empty {})
     }
 
+    /// Turns the connection into one that reads the events of sessions while it calls.
+    pub(crate) fn converse(self) -> Result<Conversation, CommandError> {
+        let (outgoing, incoming) = self.client.split().map_err(explain)?;
+        Ok(Conversation::open(outgoing, incoming))
+    }
+
     fn explain(&mut self, error: CallError) -> CommandError {
-        match error {
-            CallError::Remote {
-                code,
-                message,
-                data,
-            } => {
-                let unknown = code == ErrorCode::MethodNotFound.number();
-                let (error_code, context) = data
-                    .map(|data| (data.error_code, data.context))
-                    .unwrap_or_default();
-                let versions = if unknown {
-                    self.different_versions()
-                } else {
-                    None
-                };
-                CommandError::Remote(Box::new(Remote {
-                    code,
-                    message,
-                    error_code,
-                    context,
-                    versions,
-                }))
+        let mut error = explain(error);
+        match &mut error {
+            CommandError::Remote(remote) if remote.code == ErrorCode::MethodNotFound.number() => {
+                remote.versions = self.different_versions();
             }
-            CallError::Unreadable { method, source } => CommandError::Unreadable {
-                method,
-                source,
-                versions: self.different_versions(),
-            },
-            error @ (CallError::Closed { .. }
-            | CallError::Silent { .. }
-            | CallError::Exchange { .. }) => CommandError::Lost(error),
+            CommandError::Unreadable { versions, .. } => *versions = self.different_versions(),
+            _ => {}
         }
+        error
     }
 
     /// Asked only after an answer that a difference would explain: it costs a round trip.
@@ -125,5 +109,35 @@ impl Connection {
             command: VERSION.to_owned(),
             daemon: daemon.to_owned(),
         })
+    }
+}
+
+/// A failed call as a failed command.
+pub(crate) fn explain(error: CallError) -> CommandError {
+    match error {
+        CallError::Remote {
+            code,
+            message,
+            data,
+        } => {
+            let (error_code, context) = data
+                .map(|data| (data.error_code, data.context))
+                .unwrap_or_default();
+            CommandError::Remote(Box::new(Remote {
+                code,
+                message,
+                error_code,
+                context,
+                versions: None,
+            }))
+        }
+        CallError::Unreadable { method, source } => CommandError::Unreadable {
+            method,
+            source,
+            versions: None,
+        },
+        error @ (CallError::Closed { .. }
+        | CallError::Silent { .. }
+        | CallError::Exchange { .. }) => CommandError::Lost(error),
     }
 }

@@ -110,7 +110,9 @@ impl Conversation {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.inbox.recv_timeout(left) {
-                Ok(Input::Answer { id, result }) if id == wanted => return read_as(method, &result?),
+                Ok(Input::Answer { id, result }) if id == wanted => {
+                    return read_as(method, &result?);
+                }
                 Ok(Input::Lost(error)) => return Err(error),
                 Ok(input) => self.backlog.push_back(input),
                 Err(_) => return Err(lost()),

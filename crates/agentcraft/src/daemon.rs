@@ -32,7 +32,10 @@ const DRAIN: Duration = Duration::from_secs(2);
 const HOME_ID: &str = "home-id";
 
 /// Everything that can take a turn.
-const DRIVERS: Drivers = Drivers { acp: acp::connect, print: print::driver };
+const DRIVERS: Drivers = Drivers {
+    acp: acp::connect,
+    print: print::driver,
+};
 
 /// What there is to say of a daemon that has come up.
 #[derive(Debug, Clone)]
@@ -66,10 +69,26 @@ fn log_to_stderr(config: &Config) {
     let filter = tracing_subscriber::EnvFilter::try_new(&config.log_level).unwrap_or_default();
     let logging = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| Unfailing(std::io::stderr()))
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
         .try_init();
     drop(logging); // Somebody who logs already, in tests, goes on doing so.
+}
+
+/// A log that nobody reads any more, or that the disk has no room for, must not end what is logged.
+struct Unfailing(std::io::Stderr);
+
+impl std::io::Write for Unfailing {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let _ = self.0.write_all(bytes); // There is nowhere else to say it.
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let _ = self.0.flush(); // As above.
+        Ok(())
+    }
 }
 
 /// Makes the folders, private to the user, and takes the home: one daemon for each.
@@ -158,15 +177,28 @@ async fn build(config: &Config, tasks: &Tasks) -> anyhow::Result<(Engine, Guardi
         launcher: config.launcher,
         stop_grace: config.stop_grace,
         durability: config.durability,
+        journal_age: config.journal_age,
+        journal_lines: config.journal_lines,
         policy: config.policy.at_home(&user_home(config)),
     };
-    let engine = Engine::open(engine_config, store, guardian.clone(), owner, tasks.child(), DRIVERS).await?;
+    let engine = Engine::open(
+        engine_config,
+        store,
+        guardian.clone(),
+        owner,
+        tasks.child(),
+        DRIVERS,
+    )
+    .await?;
     Ok((engine, guardian))
 }
 
 /// What `~` in a rule stands for.
 fn user_home(config: &Config) -> String {
-    platform::system::home_dir(&config.environment).unwrap_or_default().to_string_lossy().into_owned()
+    platform::system::home_dir(&config.environment)
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }
 
 fn agent_logs(config: &Config) -> PathBuf {

@@ -42,6 +42,11 @@ pub(crate) enum CommandError {
     },
     #[error("there is no file {}", path.display())]
     NoFile { path: PathBuf },
+    #[error("the permission rules of {whose} cannot be used:\n{problems}")]
+    Rules { whose: String, problems: String },
+    /// The agent answered, but not to the end.
+    #[error("{message}")]
+    Turn { message: String, session: String },
     /// What went wrong stands on the screen already.
     #[error("failed")]
     Shown(Exit),
@@ -80,7 +85,7 @@ impl CommandError {
     /// The code the process ends with.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Config(_) => Exit::Invalid,
+            Self::Config(_) | Self::Rules { .. } => Exit::Invalid,
             Self::NotRunning { .. } | Self::Connect { .. } | Self::Lost(_) => Exit::Unreachable,
             Self::Remote(remote) => remote.exit(),
             Self::NoFile { .. } => Exit::NotFound,
@@ -91,6 +96,7 @@ impl CommandError {
             | Self::Refused { .. }
             | Self::Machine { .. }
             | Self::NotStarted { .. }
+            | Self::Turn { .. }
             | Self::Print(_) => Exit::Failed,
         }
     }
@@ -110,9 +116,13 @@ impl CommandError {
             Self::Unreadable { versions, .. } => versions.as_ref().map(Versions::hint),
             Self::Remote(remote) => remote.hint(),
             Self::Refused { hint, .. } => Some(hint.clone()),
+            Self::Turn { session, .. } => {
+                Some(format!("`agentcraft session export {session}` shows everything that happened"))
+            }
             Self::NotStarted { .. } => {
                 Some("`agentcraft daemon start --foreground` shows what happens".to_owned())
             }
+            Self::Rules { .. } => Some("docs/permissions.md describes the rules".to_owned()),
             Self::Machine { .. } | Self::NoFile { .. } | Self::Shown(_) | Self::Print(_) => None,
         }
     }
@@ -135,6 +145,7 @@ impl Remote {
             "AGENT_NOT_FOUND" | "TEMPLATE_NOT_FOUND" | "CONFIG_NOT_FOUND" => Exit::NotFound,
             "CONFIG_VALIDATION" | "COMPONENT_REFERENCE" => Exit::Invalid,
             "INVALID_PARAMS" => Exit::Usage,
+            "GENERIC_BUSINESS" if self.message.starts_with("there is no session") => Exit::NotFound,
             _ => Exit::Failed,
         }
     }
@@ -147,11 +158,20 @@ impl Remote {
         let hint = match self.error_code.as_str() {
             "AGENT_NOT_FOUND" => "`agentcraft agent list` shows the agents there are".to_owned(),
             "TEMPLATE_NOT_FOUND" => "`agentcraft template list` shows the templates there are".to_owned(),
-            "CONFIG_NOT_FOUND" => "check the name, or the path of the file".to_owned(),
+            "CONFIG_NOT_FOUND" => match self.component() {
+                Some(word) => format!("`agentcraft {word} list` shows those there are"),
+                None => "check the path of the file".to_owned(),
+            },
             "CONFIG_VALIDATION" => "`agentcraft template validate FILE` shows every problem of a file".to_owned(),
             "AGENT_ALREADY_RUNNING" => format!("`agentcraft agent stop {name}` ends its process first"),
             "AGENT_ALREADY_ATTACHED" => format!("`agentcraft agent detach {name}` lets go of the client's process"),
+            "AGENT_NOT_ATTACHED" if self.message.contains("is not running") => {
+                format!("start it with `agentcraft agent start {name}`")
+            }
             "AGENT_NOT_ATTACHED" => format!("`agentcraft agent status {name}` shows whose process it has"),
+            "GENERIC_BUSINESS" if self.context.contains_key("sessionId") => {
+                "`agentcraft session list` shows the sessions there are".to_owned()
+            }
             "WORKSPACE_INIT" => "check the folder, or use --append or --overwrite for one with files".to_owned(),
             "COMPONENT_REFERENCE" => {
                 "the template names a component that is not loaded; see `agentcraft skill|prompt|mcp|workflow list`"
@@ -165,6 +185,17 @@ impl Remote {
             _ => return None,
         };
         Some(hint)
+    }
+
+    /// The command of the kind of component it is about, where the daemon says so.
+    fn component(&self) -> Option<&'static str> {
+        match self.context.get("kind").and_then(Value::as_str)? {
+            "skill" => Some("skill"),
+            "prompt" => Some("prompt"),
+            "MCP server" | "mcp" => Some("mcp"),
+            "workflow" => Some("workflow"),
+            _ => None,
+        }
     }
 
     /// The agent it is about, where the daemon says so.

@@ -4,9 +4,11 @@ mod args;
 mod commands;
 mod config;
 mod connection;
+mod conversation;
 mod daemon;
 mod error;
 mod exit;
+mod interrupt;
 mod render;
 
 use std::process::ExitCode;

@@ -1,24 +1,42 @@
 //! Everything the command prints. Nothing else writes to stdout or stderr.
 
 mod agent;
+mod ask;
 mod component;
 mod doctor;
+mod export;
 mod failure;
 mod fields;
+mod flow;
+mod journal;
+mod markdown;
 mod node;
+mod policy;
 mod problems;
 mod screen;
+mod session;
+mod stream;
 mod style;
+mod symbols;
 mod table;
 mod template;
 mod time;
+mod tool;
+mod transcript;
 
 pub(crate) use agent::{agent_detail, agent_table, resolve_detail};
 pub(crate) use component::{component_detail, component_table};
 pub(crate) use doctor::{Finding, Level, doctor_report};
+pub(crate) use export::session_markdown;
+pub(crate) use journal::journal_table;
 pub(crate) use node::{daemon_detail, welcome};
+pub(crate) use policy::{policy_rules, policy_verdict};
 pub(crate) use problems::{broken_file, validation};
 pub(crate) use screen::Screen;
+pub(crate) use session::{session_detail, session_table};
+pub(crate) use stream::Stream;
 pub(crate) use style::{Colors, Style};
+pub(crate) use symbols::Symbols;
 pub(crate) use table::Table;
 pub(crate) use template::{template_detail, template_table};
+pub(crate) use transcript::{Surface, Transcript};

@@ -177,6 +177,14 @@ impl WorkingDirectory {
     pub const ALL: [(&'static str, Self); 2] =
         [("workspace", Self::Workspace), ("client", Self::Client)];
 
+    /// The word in files and on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Workspace => "workspace",
+            Self::Client => "client",
+        }
+    }
+
     fn is_workspace(&self) -> bool {
         *self == Self::Workspace
     }

@@ -36,6 +36,18 @@ pub enum Lease {
     Closed,
 }
 
+impl Lease {
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Idle => "idle",
+            Self::Expired => "expired",
+            Self::Closed => "closed",
+        }
+    }
+}
+
 /// What to do with a prompt that comes while a turn runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenBusy {

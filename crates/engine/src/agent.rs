@@ -19,4 +19,4 @@ pub(crate) use record::{AgentRecord, Place};
 pub use record::{AgentView, WorkDir, WorkDirConflict};
 pub(crate) use steps::{run_steps, written_paths};
 pub(crate) use task::{Begin, STOP_MARGIN, Surroundings, spawn};
-pub(crate) use workspace::Workspace;
+pub(crate) use workspace::{Workspace, WorkspaceError};

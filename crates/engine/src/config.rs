@@ -22,6 +22,10 @@ pub struct EngineConfig {
     /// How long a process has after SIGTERM unless its template says otherwise.
     pub stop_grace: Duration,
     pub durability: Durability,
+    /// How long the history is kept.
+    pub journal_age: Duration,
+    /// How many lines of the journal are kept at most.
+    pub journal_lines: u64,
     /// Rules of the whole node, which come before those of a template.
     pub policy: Policy,
 }

@@ -29,6 +29,9 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// as far as the agent has sent them. When `cancel` fires the agent is told, and this still returns its stop reason.
     fn turn(&self, turn: Turn) -> DriverFuture<'_, Result<Stop, DriverError>>;
 
+    /// Resolves when nothing can be said to the agent any more, though its process may live.
+    fn ended(&self) -> DriverFuture<'_, ()>;
+
     /// Lets go of a conversation; the agent may forget it.
     fn close<'a>(&'a self, session: &'a str) -> DriverFuture<'a, ()>;
 }

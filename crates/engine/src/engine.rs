@@ -1,5 +1,6 @@
 //! The API every face calls, and the register of agents behind it.
 
+mod borrow;
 mod create;
 mod registry;
 mod run;
@@ -15,13 +16,14 @@ use std::{
     time::Duration,
 };
 
-use catalog::launch_command;
+use catalog::{EnvironmentPattern, WorkingDirectory, launch_command};
 use domain::{
     Name,
     lifecycle::{Force, LaunchMode, Process, WorkspacePolicy},
 };
 use platform::{Guardian, Owner, ProcessRef, Tasks};
 use store::{JournalQuery, JournalRow, Store};
+use tokio::sync::mpsc;
 
 pub(crate) use registry::Registry;
 pub use run::{RunAgent, RunResult, RunTemplate};
@@ -30,8 +32,11 @@ pub(crate) use source::{AgentSource, Via, surroundings};
 use crate::{
     AgentView, Drivers, EngineConfig, EngineError, Library, Sessions, Validation, WorkDir,
     agent::{self, AgentHandle, Command, Surroundings, Workspace},
-    recovery, session,
+    recovery, retention, session,
 };
+
+/// Agents that are gone and whose sessions wait to be closed; a task waits here while a thousand are destroyed at once.
+const GONE_MAX: usize = 64;
 
 /// The engine. Clones are the same one.
 #[derive(Debug, Clone)]
@@ -44,6 +49,7 @@ struct Inner {
     library: Arc<Library>,
     around: Arc<Surroundings>,
     sessions: Sessions,
+    borrowers: borrow::Borrowers,
     closing: AtomicBool,
 }
 
@@ -71,6 +77,10 @@ pub struct Resolved {
     pub command: PathBuf,
     pub args: Vec<String>,
     pub env: BTreeMap<String, String>,
+    /// Variables of its own environment that the client passes on.
+    pub pass_env: Vec<EnvironmentPattern>,
+    /// Where sessions may work.
+    pub cwd: WorkingDirectory,
     /// Whether the agent was created by this very call.
     pub created: bool,
 }
@@ -93,6 +103,7 @@ impl Engine {
             guardian,
             owner,
         });
+        let (gone, gone_agents) = mpsc::channel(GONE_MAX);
         let around = Arc::new(Surroundings {
             store: store.clone(),
             tasks: tasks.clone(),
@@ -103,6 +114,7 @@ impl Engine {
             },
             launcher: launcher.clone(),
             drivers,
+            gone,
         });
         let agents = AgentSource {
             registry: around.registry.clone(),
@@ -121,10 +133,13 @@ impl Engine {
         recovery::prepare_library(&library, &around).await?;
         recovery::take_up(&around).await?;
         sessions.take_up().await?;
+        close_sessions_of(gone_agents, &sessions, &around.tasks);
+        retention::keep_pruning(&around);
         let inner = Inner {
             library,
             around,
             sessions,
+            borrowers: borrow::Borrowers::default(),
             closing: AtomicBool::new(false),
         };
         Ok(Self {
@@ -146,6 +161,15 @@ impl Engine {
         })
     }
 
+    fn borrowers(&self) -> &borrow::Borrowers {
+        &self.inner.borrowers
+    }
+
+    /// Waits for a start that somebody else has asked for.
+    async fn wait_until_started(&self, name: &Name) -> Result<(), EngineError> {
+        self.handle(name.as_str())?.started().await
+    }
+
     pub(crate) fn tasks(&self) -> &Tasks {
         &self.inner.around.tasks
     }
@@ -153,6 +177,18 @@ impl Engine {
     /// Templates and components.
     pub fn library(&self) -> &Library {
         &self.inner.library
+    }
+
+    /// One template. A file that was written a moment ago may not have been noticed yet, so it is looked for once more.
+    pub async fn template(&self, name: &str) -> Result<Arc<catalog::Template>, EngineError> {
+        match self.inner.library.template(name) {
+            Err(EngineError::TemplateNotFound { .. }) => {
+                let library = self.inner.library.clone();
+                self.blocking(move || library.reload()).await?;
+                self.inner.library.template(name)
+            }
+            found => found,
+        }
     }
 
     /// Loads a template from a file, and again at every start of the daemon until it is unloaded.
@@ -200,7 +236,8 @@ impl Engine {
     /// Makes a new agent with its workspace. A creation that fails leaves nothing.
     pub async fn create(&self, create: Create) -> Result<Arc<AgentView>, EngineError> {
         self.refuse_when_closing()?;
-        create::create(&self.inner.library, &self.inner.around, create).await
+        let template = self.template(&create.template).await?;
+        create::create(&self.inner.library, template, &self.inner.around, create).await
     }
 
     /// Starts an agent; returns when it runs or cannot.
@@ -260,6 +297,8 @@ impl Engine {
             command: launcher.program(&command.program),
             args: command.args,
             env: record.template.env.clone(),
+            pass_env: command.environment,
+            cwd: record.template.cwd,
             created,
         })
     }
@@ -278,8 +317,15 @@ impl Engine {
             pid,
             reason,
         };
-        if pid == platform::pid::own_pid() {
-            return Err(no_process("it is the daemon itself"));
+        let guardian = self.inner.around.launcher.guardian.pid();
+        if pid == platform::pid::own_pid() || Some(pid) == guardian {
+            return Err(no_process("it is the daemon itself, or its guardian"));
+        }
+        if pid == 1 {
+            return Err(no_process("it is the system's first process"));
+        }
+        if !platform::pid::is_process(pid) {
+            return Err(no_process("there is no such process"));
         }
         let process = ProcessRef::of(pid).ok_or_else(|| no_process("there is no such process"))?;
         let process = Process {
@@ -359,6 +405,22 @@ impl Engine {
             .await
             .map_err(|_| EngineError::ShuttingDown)
     }
+}
+
+/// Ends the conversations of agents that are gone.
+fn close_sessions_of(mut gone: mpsc::Receiver<String>, sessions: &Sessions, tasks: &Tasks) {
+    let sessions = sessions.clone();
+    tasks.spawn(|stop| async move {
+        loop {
+            tokio::select! { biased;
+                () = stop.cancelled() => return,
+                agent = gone.recv() => match agent {
+                    Some(agent) => sessions.agent_gone(&agent).await,
+                    None => return,
+                },
+            }
+        }
+    });
 }
 
 fn shown(name: &str, view: Option<Arc<AgentView>>) -> Result<Arc<AgentView>, EngineError> {

@@ -41,6 +41,12 @@ pub enum EngineError {
         dir: PathBuf,
         reason: String,
     },
+    #[error("could not remove the workspace of {name} in {}: {reason}", dir.display())]
+    NotRemoved {
+        name: Name,
+        dir: PathBuf,
+        reason: String,
+    },
     #[error("the workspace of {name} in {} is damaged: {reason}", dir.display())]
     Corrupted {
         name: Name,
@@ -59,9 +65,15 @@ pub enum EngineError {
     Refused { name: Name, refusal: Refusal },
     #[error("{name} is not running; start it with `agentcraft agent start {name}`")]
     NotStarted { name: Name },
+    #[error("the session {id} belongs to {owner}, not to {name}")]
+    OtherSession {
+        id: String,
+        owner: String,
+        name: Name,
+    },
     #[error("there is no session {id}")]
     SessionNotFound { id: String },
-    #[error("the session {id} is over ({state:?}); its history can still be read")]
+    #[error("the session {id} is over ({}); its history can still be read", state.as_str())]
     SessionOver { id: String, state: Lease },
     #[error("{session}: {refusal}")]
     SessionRefused {
@@ -107,10 +119,13 @@ impl EngineError {
             Self::FileUnreadable { .. } | Self::Invalid { .. } => ErrorKind::ConfigValidation,
             Self::MissingComponents { .. } => ErrorKind::ComponentReference,
             Self::AgentNotFound { .. } => ErrorKind::AgentNotFound,
-            Self::AgentExists { .. } | Self::Workspace { .. } => ErrorKind::WorkspaceInit,
+            Self::AgentExists { .. } | Self::Workspace { .. } | Self::NotRemoved { .. } => {
+                ErrorKind::WorkspaceInit
+            }
             Self::Corrupted { .. } => ErrorKind::InstanceCorrupted,
             Self::Launch { .. } => ErrorKind::AgentLaunch,
             Self::NoSuchProcess { .. } => ErrorKind::InvalidParams { field: "pid" },
+            Self::OtherSession { .. } => ErrorKind::InvalidParams { field: "sessionId" },
             Self::Refused { refusal, .. } => match refusal {
                 Refusal::AlreadyRunning { .. } => ErrorKind::AgentAlreadyRunning,
                 Refusal::AlreadyAttached { .. } => ErrorKind::AgentAlreadyAttached,

@@ -27,9 +27,12 @@ pub struct EventLog {
 /// How far the log and the store are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Heads {
-    appended: u64,
+    /// The newest event that readers see.
+    shown: u64,
     stored: u64,
     crowded: bool,
+    /// No more events will come.
+    finished: bool,
 }
 
 #[derive(Debug)]
@@ -38,6 +41,9 @@ struct Inner {
     /// Weight of the window's events that the store has.
     stored_weight: usize,
     unstored_weight: usize,
+    appended: u64,
+    /// The first event that nobody sees before it is stored.
+    held: Option<u64>,
     heads: Heads,
 }
 
@@ -54,14 +60,17 @@ impl EventLog {
     /// A log whose first event will be number `next`.
     pub fn new(next: u64) -> Self {
         let heads = Heads {
-            appended: next - 1,
+            shown: next - 1,
             stored: next - 1,
             crowded: false,
+            finished: false,
         };
         let inner = Inner {
             window: VecDeque::new(),
             stored_weight: 0,
             unstored_weight: 0,
+            appended: next - 1,
+            held: None,
             heads,
         };
         Self {
@@ -73,24 +82,31 @@ impl EventLog {
     /// Adds an event and wakes whoever waits for one.
     pub fn append(&self, kind: EventKind, raw: Option<Raw>) -> u64 {
         let mut inner = self.lock();
-        let seq = inner.heads.appended + 1;
-        let event = Event {
-            seq,
-            at: clock::now(),
-            kind,
-            raw,
-        };
-        inner.unstored_weight += event.weight();
-        inner.window.push_back(Arc::new(event));
-        inner.heads.appended = seq;
-        inner.heads.crowded = inner.unstored_weight > UNSTORED_MAX;
+        let seq = inner.push(kind, raw);
         self.publish(inner);
         seq
     }
 
-    /// The number of the newest event.
+    /// Adds an event that is seen only once it is stored, and whatever comes after it then too: a decision, or the end of
+    /// a turn, is on disk before anybody hears of it.
+    pub(crate) fn append_held(&self, kind: EventKind, raw: Option<Raw>) -> u64 {
+        let mut inner = self.lock();
+        let seq = inner.push(kind, raw);
+        inner.held.get_or_insert(seq);
+        self.publish(inner);
+        seq
+    }
+
+    /// Shows what was held although it could not be stored: the session must go on.
+    pub(crate) fn release(&self) {
+        let mut inner = self.lock();
+        inner.held = None;
+        self.publish(inner);
+    }
+
+    /// The number of the newest event that readers see.
     pub fn last_seq(&self) -> u64 {
-        self.lock().heads.appended
+        self.lock().heads.shown
     }
 
     /// Up to `max` events from number `from` on.
@@ -109,14 +125,38 @@ impl EventLog {
             return Page::InStore { until: first - 1 };
         }
         let skip = usize::try_from(from - first).unwrap_or(usize::MAX);
-        Page::Events(inner.window.iter().skip(skip).take(max).cloned().collect())
+        let shown = inner.heads.shown;
+        Page::Events(
+            inner
+                .window
+                .iter()
+                .skip(skip)
+                .take_while(|event| event.seq <= shown)
+                .take(max)
+                .cloned()
+                .collect(),
+        )
     }
 
-    /// Waits until there is an event after number `seq`.
+    /// The session is over; whoever waits for an event waits no longer.
+    pub(crate) fn finish(&self) {
+        let mut inner = self.lock();
+        inner.heads.finished = true;
+        self.publish(inner);
+    }
+
+    /// Whether no more events will come.
+    pub fn is_finished(&self) -> bool {
+        self.lock().heads.finished
+    }
+
+    /// Waits until there is an event after number `seq`, or there will be none.
     pub async fn newer_than(&self, seq: u64) {
         let mut last = self.last.subscribe();
         // The sender is ours, so it cannot be gone.
-        let _ = last.wait_for(|heads| heads.appended > seq).await;
+        let _ = last
+            .wait_for(|heads| heads.shown > seq || heads.finished)
+            .await;
     }
 
     /// Waits while too much waits for the store.
@@ -143,10 +183,7 @@ impl EventLog {
     /// How many events the store does not have yet, and about how much they weigh.
     pub(crate) fn unstored_len(&self) -> (u64, usize) {
         let inner = self.lock();
-        (
-            inner.heads.appended - inner.heads.stored,
-            inner.unstored_weight,
-        )
+        (inner.appended - inner.heads.stored, inner.unstored_weight)
     }
 
     /// The store has everything up to number `seq`; old events leave the window.
@@ -162,20 +199,20 @@ impl EventLog {
         inner.unstored_weight -= moved;
         inner.stored_weight += moved;
         inner.heads.stored = seq.max(before);
+        inner.held = inner.held.filter(|held| *held > seq);
         while inner.stored_weight > WINDOW_MAX {
             let Some(event) = inner.window.pop_front() else {
                 break;
             };
             inner.stored_weight -= event.weight();
         }
-        inner.heads.crowded = inner.unstored_weight > UNSTORED_MAX;
         self.publish(inner);
     }
 
     /// Empties the window of an idle session; everything in it must be stored.
     pub(crate) fn forget(&self) {
         let mut inner = self.lock();
-        if inner.heads.stored == inner.heads.appended {
+        if inner.heads.stored == inner.appended {
             inner.window = VecDeque::new();
             inner.stored_weight = 0;
         }
@@ -185,21 +222,31 @@ impl EventLog {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn publish(&self, inner: MutexGuard<'_, Inner>) {
+    fn publish(&self, mut inner: MutexGuard<'_, Inner>) {
+        inner.heads.shown = inner.held.map_or(inner.appended, |held| held - 1);
+        inner.heads.crowded = inner.unstored_weight > UNSTORED_MAX;
         let heads = inner.heads;
-        drop(inner);
-        // Two appends may publish in either order; the later one must win.
+        // Under the lock, so that the newest heads are the last to be sent.
         self.last.send_if_modified(|last| {
-            let newer = heads.appended > last.appended
-                || heads.stored > last.stored
-                || heads.crowded != last.crowded;
-            if newer {
-                last.appended = last.appended.max(heads.appended);
-                last.stored = last.stored.max(heads.stored);
-                last.crowded = heads.crowded;
-            }
-            newer
+            let changed = *last != heads;
+            *last = heads;
+            changed
         });
+    }
+}
+
+impl Inner {
+    fn push(&mut self, kind: EventKind, raw: Option<Raw>) -> u64 {
+        self.appended += 1;
+        let event = Event {
+            seq: self.appended,
+            at: clock::now(),
+            kind,
+            raw,
+        };
+        self.unstored_weight += event.weight();
+        self.window.push_back(Arc::new(event));
+        self.appended
     }
 }
 
@@ -235,6 +282,22 @@ mod tests {
         log.forget();
         assert_eq!(log.read(10, 1), Page::InStore { until: 10 });
         assert_eq!(seqs(log.read(11, 1)), Vec::<u64>::new());
+    }
+
+    #[test]
+    fn what_is_held_is_seen_only_once_it_is_stored() {
+        let log = EventLog::new(1);
+        log.append(text(1), None);
+        log.append_held(text(1), None);
+        log.append(text(1), None);
+        assert_eq!((seqs(log.read(1, 9)), log.last_seq()), (vec![1], 1));
+        log.stored(1);
+        assert_eq!(log.last_seq(), 1);
+        log.stored(2);
+        assert_eq!(seqs(log.read(1, 9)), [1, 2, 3]);
+        log.append_held(text(1), None);
+        log.release();
+        assert_eq!(log.last_seq(), 4);
     }
 
     #[tokio::test]

@@ -12,6 +12,7 @@ mod error;
 mod event_log;
 mod library;
 mod recovery;
+mod retention;
 mod session;
 
 pub use agent::{AgentView, WorkDir, WorkDirConflict, chain};

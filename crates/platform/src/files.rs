@@ -15,7 +15,7 @@ use std::{
 pub use lock::{FileLock, Lock, LockError, lock_exclusive};
 pub use plain::{
     Fingerprint, append_bounded, copy_atomic, create_dir_all, fingerprint, is_link, is_socket,
-    is_there, list, remove_file_if_there, symlink,
+    is_there, list, remove_file_if_there, resolve, symlink,
 };
 
 use crate::pid::ProcessRef;

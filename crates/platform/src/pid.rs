@@ -20,6 +20,20 @@ pub struct ProcessRef {
     pub start_time: u64,
 }
 
+/// Whether the number is that of a process, not of a thread within one.
+#[cfg(target_os = "linux")]
+pub fn is_process(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let leader = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    leader.is_some_and(|leader| leader.trim() == pid.to_string())
+}
+
+/// Whether the number is that of a process; elsewhere threads have numbers of another kind.
+#[cfg(not(target_os = "linux"))]
+pub fn is_process(pid: u32) -> bool {
+    ProcessRef::of(pid).is_some()
+}
+
 /// Our own process.
 pub fn own_pid() -> u32 {
     std::process::id()

@@ -66,6 +66,11 @@ impl Driver for PrintDriver {
         Box::pin(self.take(turn))
     }
 
+    fn ended(&self) -> DriverFuture<'_, ()> {
+        // Each turn has a program of its own.
+        Box::pin(std::future::pending())
+    }
+
     fn close<'a>(&'a self, session: &'a str) -> DriverFuture<'a, ()> {
         Box::pin(async move { self.sessions.remove(session) })
     }

@@ -11,11 +11,14 @@ use domain::{
     turn::{Event, EventKind},
 };
 use engine::{AttachAs, Engine, EngineError, SessionView};
-use jsonrpc::Peer;
+use jsonrpc::{Peer, SendError};
 use platform::Tasks;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
+
+/// The notification that carries an event.
+const EVENT: &str = "session.event";
 
 /// One connection, as sessions see it.
 #[derive(Debug)]
@@ -189,9 +192,28 @@ async fn forward(
             session_id: session,
             event: EventView::of(&event, stream.raw),
         };
-        peer.notify("session.event", &notice)
-            .await
-            .map_err(|error| error.to_string())?;
+        let sent = match peer.notify(EVENT, &notice).await {
+            // The place of an event that is too long for a line is kept, so that nobody misses it unknowingly.
+            Err(SendError::TooLong { length, .. }) => {
+                let name = format!("an event of {length} bytes, which is too long to be sent");
+                let kind = EventKind::Other { name };
+                let cut = EventView::Meaning {
+                    seq: event.seq,
+                    at: event.at,
+                    kind: &kind,
+                };
+                peer.notify(
+                    EVENT,
+                    &EventNotice {
+                        session_id: session,
+                        event: cut,
+                    },
+                )
+                .await
+            }
+            sent => sent,
+        };
+        sent.map_err(|error| error.to_string())?;
     }
     Ok(())
 }

@@ -76,6 +76,8 @@ pub(crate) fn resolved(resolved: Resolved) -> daemon::ResolveResult {
         command: resolved.command.to_string_lossy().into_owned(),
         args: resolved.args,
         env: resolved.env,
+        pass_env: resolved.pass_env.iter().map(ToString::to_string).collect(),
+        cwd: resolved.cwd.as_str().to_owned(),
         created: resolved.created,
     }
 }

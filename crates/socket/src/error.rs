@@ -112,6 +112,7 @@ fn context(error: &EngineError) -> BTreeMap<String, Value> {
         }
         EngineError::AgentExists { name } => vec![("name", json!(name))],
         EngineError::Workspace { name, dir, reason }
+        | EngineError::NotRemoved { name, dir, reason }
         | EngineError::Corrupted { name, dir, reason } => {
             vec![
                 ("name", json!(name)),
@@ -128,6 +129,9 @@ fn context(error: &EngineError) -> BTreeMap<String, Value> {
         EngineError::Refused { name, .. } => vec![("name", json!(name))],
         EngineError::NotStarted { name } | EngineError::TurnTimeout { name, .. } => {
             vec![("name", json!(name))]
+        }
+        EngineError::OtherSession { id, owner, .. } => {
+            vec![("sessionId", json!(id)), ("agentName", json!(owner))]
         }
         EngineError::SessionNotFound { id } => vec![("sessionId", json!(id))],
         EngineError::SessionOver { id, state } => {

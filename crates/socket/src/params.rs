@@ -6,6 +6,9 @@ use serde_json::value::RawValue;
 
 use crate::error::RpcError;
 
+/// The longest prompt: what is larger belongs into a file of the workspace.
+const PROMPT_MAX: usize = 1024 * 1024;
+
 /// Parses a request's parameters; absent ones count as an empty object.
 pub(crate) fn parse<P: DeserializeOwned>(params: Option<&RawValue>) -> Result<P, RpcError> {
     let text = params.map_or("{}", RawValue::get);
@@ -35,6 +38,18 @@ pub(crate) fn parse<P: DeserializeOwned>(params: Option<&RawValue>) -> Result<P,
 /// The name in a field, checked before anything is looked up or made with it.
 pub(crate) fn name(field: &str, text: &str) -> Result<Name, RpcError> {
     Name::parse(text).map_err(|error| RpcError::invalid_params(field, &error.to_string()))
+}
+
+/// A prompt that fits into an event with room to spare: events are lines too.
+pub(crate) fn prompt(field: &str, text: &str) -> Result<(), RpcError> {
+    if text.len() > PROMPT_MAX {
+        let message = format!(
+            "it has {} bytes, and a prompt has at most {PROMPT_MAX}",
+            text.len()
+        );
+        return Err(RpcError::invalid_params(field, &message));
+    }
+    Ok(())
 }
 
 /// One of a few words.

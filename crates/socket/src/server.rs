@@ -212,8 +212,9 @@ impl Working {
                 tasks.spawn(|_| async move {
                     let outcome = work.await;
                     // Whoever has the answer must not find the request still counted.
-                    drop((counted, place));
+                    drop(counted);
                     respond(responder, outcome).await;
+                    drop(place);
                 });
             }
         }

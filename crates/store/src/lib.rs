@@ -7,6 +7,7 @@ mod change;
 mod journal;
 mod migrations;
 mod open;
+mod retention;
 mod sessions;
 mod worker;
 

@@ -36,9 +36,9 @@ const STEPS: &[&str] = &[
         first   INTEGER NOT NULL,
         last    INTEGER NOT NULL,
         at      INTEGER NOT NULL,
-        lines   TEXT NOT NULL,
-        PRIMARY KEY (session, first)
-    ) WITHOUT ROWID;
+        lines   TEXT NOT NULL
+    );
+    CREATE UNIQUE INDEX events_by_place ON events (session, first, last);
     ALTER TABLE journal ADD COLUMN session TEXT;
     CREATE INDEX journal_by_session ON journal (session, seq) WHERE session IS NOT NULL;
     ",

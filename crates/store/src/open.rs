@@ -94,6 +94,10 @@ impl Store {
         self.writer.write(changes).await
     }
 
+    pub(crate) fn writer(&self) -> &Worker {
+        &self.writer
+    }
+
     pub(crate) fn reader(&self) -> &Worker {
         &self.reader
     }

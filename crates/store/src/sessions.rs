@@ -78,7 +78,10 @@ fn read_events(
     from: u64,
 ) -> rusqlite::Result<Vec<EventBatch>> {
     let mut statement = connection.prepare_cached(
-        "SELECT first, last, at, lines FROM events WHERE session = ?1 AND last >= ?2 ORDER BY first",
+        "SELECT first, last, at, lines FROM events
+         WHERE session = ?1 AND last >= ?2
+           AND first >= coalesce((SELECT max(first) FROM events WHERE session = ?1 AND first <= ?2), 0)
+         ORDER BY first",
     )?;
     let mut rows = statement.query(params![session, number(from)])?;
     let mut page: Vec<EventBatch> = Vec::new();

@@ -239,3 +239,68 @@ async fn an_older_store_is_backed_up_and_brought_forward() {
     assert_eq!(store.sessions(false).await.unwrap(), []);
     assert!(folder.path().join("state.schema-1.backup").exists());
 }
+
+#[tokio::test]
+async fn what_is_too_old_or_too_much_goes_and_live_sessions_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    store
+        .write(
+            (1..=100)
+                .map(|at| entry(at, "agent.running", "a"))
+                .collect(),
+        )
+        .await
+        .unwrap();
+    let row = |id: &str, live| {
+        Change::PutSession(SessionRow {
+            id: id.into(),
+            agent: "a".into(),
+            live,
+            record: "{}".into(),
+        })
+    };
+    let event = |session: &str, at| {
+        Change::AppendEvents(EventBatch {
+            session: session.into(),
+            first: 1,
+            last: 1,
+            at,
+            lines: "{}".into(),
+        })
+    };
+    let changes = vec![
+        row("old", false),
+        event("old", 10),
+        row("new", false),
+        event("new", 90),
+        row("live", true),
+        event("live", 10),
+    ];
+    store.write(changes).await.unwrap();
+    store.prune(50, 1000).await.unwrap();
+    assert_eq!(
+        store
+            .journal(JournalQuery::default())
+            .await
+            .unwrap()
+            .first()
+            .unwrap()
+            .at,
+        50
+    );
+    let ids: Vec<String> = store
+        .sessions(false)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|row| row.id)
+        .collect();
+    assert_eq!(ids, ["live", "new"]);
+    assert_eq!(store.last_event("old").await.unwrap(), 0);
+    store.prune(0, 10).await.unwrap();
+    assert_eq!(
+        store.journal(JournalQuery::default()).await.unwrap().len(),
+        10
+    );
+}

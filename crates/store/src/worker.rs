@@ -3,7 +3,7 @@
 
 use std::{io, sync::mpsc, thread};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction};
 use tokio::sync::oneshot;
 
 use crate::change::Change;
@@ -35,8 +35,13 @@ pub enum StoreError {
 type Done = oneshot::Sender<Result<(), StoreError>>;
 
 enum Job {
-    Write { changes: Vec<Change>, done: Done },
+    Write {
+        changes: Vec<Change>,
+        done: Done,
+    },
     Read(Box<dyn FnOnce(&Connection) + Send>),
+    /// A transaction of its own.
+    Transact(Box<dyn FnOnce(&mut Connection) + Send>),
 }
 
 /// The handle of the thread; dropping it ends the thread after the jobs that wait.
@@ -79,6 +84,22 @@ impl Worker {
         }
     }
 
+    /// A transaction that is more than a list of changes.
+    pub(crate) async fn transact<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        act: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (done, answer) = oneshot::channel();
+        self.submit(Job::Transact(Box::new(move |connection| {
+            let _ = done.send(transact(connection, act)); // The asker may have left.
+        })))?;
+        match answer.await {
+            Ok(result) => result.map_err(|source| StoreError::Read { what, source }),
+            Err(_) => Err(StoreError::Closed),
+        }
+    }
+
     fn submit(&self, job: Job) -> Result<(), StoreError> {
         let jobs = self.jobs.as_ref().ok_or(StoreError::Closed)?;
         jobs.try_send(job).map_err(|error| match error {
@@ -104,6 +125,11 @@ fn run(mut connection: Connection, inbox: &mpsc::Receiver<Job>) {
             match job {
                 Job::Write { changes, done } => batch.push((changes, done)),
                 Job::Read(read) => read(&connection),
+                // What was asked for before it is written before it.
+                Job::Transact(act) => {
+                    commit(&mut connection, std::mem::take(&mut batch));
+                    act(&mut connection);
+                }
             }
         }
         commit(&mut connection, batch);
@@ -129,6 +155,16 @@ fn commit(connection: &mut Connection, batch: Vec<(Vec<Change>, Done)>) {
         };
         let _ = done.send(result.map_err(|source| StoreError::Write { source })); // The asker may have left.
     }
+}
+
+fn transact<T>(
+    connection: &mut Connection,
+    act: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    let transaction = connection.transaction()?;
+    let result = act(&transaction)?;
+    transaction.commit()?;
+    Ok(result)
 }
 
 fn write<'a>(

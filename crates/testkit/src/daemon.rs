@@ -145,6 +145,24 @@ impl TestDaemon {
         Ok(child)
     }
 
+    /// Starts it with a log whose reader goes away once it is ready.
+    pub fn start_with_closed_log(&mut self) {
+        let mut command = self.command(&["daemon", "start", "--foreground"]);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        let mut child = command.spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("the daemon is ready") {
+            line.clear();
+            assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "it did not start");
+        }
+        self.child = Some(child);
+    }
+
     /// Sets a variable for the next start, or takes it away.
     pub fn set_env(&mut self, key: &str, value: Option<&str>) {
         self.environment.retain(|(other, _)| other != key);

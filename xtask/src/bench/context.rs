@@ -1,8 +1,9 @@
 //! What every benchmark needs: the binary as users run it, and a home of its own.
 
 use std::cell::OnceCell;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
@@ -10,12 +11,19 @@ use tempfile::TempDir;
 
 use crate::workspace;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Context {
     release_binary: OnceCell<PathBuf>,
 }
 
 impl Context {
+    /// With a program that is there already, nothing is built.
+    pub(super) fn new(binary: Option<PathBuf>) -> Self {
+        Self {
+            release_binary: binary.map_or_else(OnceCell::new, OnceCell::from),
+        }
+    }
+
     /// The release build of `agentcraft`, built on the first call.
     pub(super) fn release_binary(&self) -> anyhow::Result<&Path> {
         if let Some(path) = self.release_binary.get() {
@@ -66,15 +74,35 @@ fn executable(messages: &str) -> Option<PathBuf> {
         .next_back()
 }
 
-/// An empty home that is deleted when it is dropped.
+/// What is left to do if we are killed: end the daemon of the home and remove the home. It begins when its input ends.
+const JANITOR: &str = r#"read -r _; kill "$(cat "$0/daemon.pid")"; sleep 2; rm -rf "$0""#;
+
+/// An empty home that is deleted when it is dropped, and by a janitor if we are killed before.
 #[derive(Debug)]
-pub(super) struct Home(TempDir);
+pub(super) struct Home {
+    folder: TempDir,
+    janitor: Child,
+}
 
 impl Home {
     pub(super) fn new() -> anyhow::Result<Self> {
         // The socket's path has to fit into 108 bytes, so the name stays short.
         let folder = tempfile::Builder::new().prefix("ac-bench-").tempdir();
-        folder.map(Self).context("could not make a temporary home")
+        let folder = folder.context("could not make a temporary home")?;
+        let janitor = Command::new("sh")
+            .args(["-c", JANITOR])
+            .arg(folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0) // Ctrl-C is not meant for it.
+            .spawn()
+            .context("could not start the janitor of a temporary home")?;
+        Ok(Self { folder, janitor })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.folder.path()
     }
 
     /// A command that sees this home and nothing else of the user's.
@@ -82,17 +110,24 @@ impl Home {
         let mut command = Command::new(program);
         command
             .env_clear()
-            .env("AGENTCRAFT_HOME", self.0.path())
-            .env("HOME", self.0.path());
+            .env("AGENTCRAFT_HOME", self.folder.path())
+            .env("HOME", self.folder.path());
         if let Some(path) = std::env::var_os("PATH") {
             command.env("PATH", path);
         }
         command
-            .current_dir(self.0.path())
+            .current_dir(self.folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         command
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = self.janitor.kill(); // The folder goes by itself now.
+        let _ = self.janitor.wait();
     }
 }
 
@@ -115,7 +150,7 @@ mod tests {
     #[test]
     fn a_home_ends_with_its_owner() {
         let home = Home::new().unwrap();
-        let path = home.0.path().to_owned();
+        let path = home.path().to_owned();
         assert!(path.is_dir());
         drop(home);
         assert!(!path.exists());

@@ -28,6 +28,15 @@ impl Samples {
         )
     }
 
+    pub(super) fn microseconds(durations: &[Duration]) -> anyhow::Result<Self> {
+        Self::new(
+            durations
+                .iter()
+                .map(|duration| duration.as_secs_f64() * 1_000_000.0)
+                .collect(),
+        )
+    }
+
     pub(super) fn median(&self) -> f64 {
         self.percentile(50)
     }

@@ -55,7 +55,7 @@ impl Rule {
     }
 }
 
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 15] = [
     Rule::pure(
         "jsonrpc",
         &[],
@@ -98,6 +98,7 @@ const RULES: [Rule; 14] = [
     ),
     Rule::shell("print", &["domain", "engine", "platform"]),
     Rule::shell("builtin", &["jsonrpc", "platform"]),
+    Rule::shell("mcp", &["jsonrpc", "platform", "wire"]),
     Rule::shell(TESTKIT, &["wire"]),
     Rule {
         name: "agentcraft",
@@ -114,10 +115,11 @@ const TESTKIT: &str = "testkit";
 const BUILTIN: &str = "builtin";
 
 /// Libraries with few homes: what they pull in, or what they decide, must not spread.
-const HOMES: [(&str, &[&str]); 5] = [
+const HOMES: [(&str, &[&str]); 6] = [
     ("anyhow", &["agentcraft", TESTKIT, "xtask"]),
     ("clap", &["agentcraft", "xtask"]),
     ("notify", &["engine"]),
+    ("rmcp", &["mcp"]),
     ("rusqlite", &["store"]),
     ("tracing-subscriber", &["agentcraft"]),
 ];

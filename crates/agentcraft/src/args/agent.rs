@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use domain::Name;
 
-use super::{Format, FormatArgs, Pair};
+use super::{ChatArgs, Format, FormatArgs, Pair, PromptArgs, RunArgs};
 
 /// The modes and policies as they are typed; the daemon decides what they mean.
 const LAUNCH_MODES: [&str; 4] = ["direct", "acp-background", "acp-service", "one-shot"];
@@ -49,6 +49,28 @@ pub(crate) enum AgentCommand {
         after_help = "Examples:\n  agentcraft agent destroy reviewer\n  agentcraft agent destroy reviewer --force"
     )]
     Destroy(DestroyArgs),
+    /// Give an agent one prompt and print its answer
+    ///
+    /// A started agent is used as it is; another one is started for as long as the prompt takes. With --template an
+    /// agent is made just for it and destroyed afterwards.
+    #[command(after_help = "Examples:\n  \
+        agentcraft agent run reviewer --prompt 'Review the last commit'\n  \
+        git diff | agentcraft agent run reviewer --prompt -\n  \
+        agentcraft agent run --template code-review --prompt 'Review src' --format json")]
+    Run(RunArgs),
+    /// Give a started agent a message and print its answer
+    #[command(after_help = "Examples:\n  \
+        agentcraft agent prompt reviewer -m 'And the tests?'\n  \
+        agentcraft agent prompt reviewer -m 'Go on' --session-id s-0199a")]
+    Prompt(PromptArgs),
+    /// Talk to an agent
+    ///
+    /// An agent that is not started is started for the time of the chat. On a terminal Ctrl-C cancels what the agent
+    /// does, and leaves when it does nothing. Elsewhere every line of stdin is a prompt.
+    #[command(
+        after_help = "Examples:\n  agentcraft agent chat reviewer\n  agentcraft agent chat reviewer --session-id s-0199a"
+    )]
+    Chat(ChatArgs),
     /// Print what is needed to start the agent's process yourself; starts nothing
     #[command(after_help = "Examples:\n  \
         agentcraft agent resolve reviewer\n  \
@@ -177,6 +199,9 @@ impl AgentCommand {
             Self::List(output) => output,
             Self::Destroy(arguments) => &arguments.output,
             Self::Resolve(arguments) => &arguments.output,
+            Self::Run(arguments) => return arguments.output.format.into(),
+            Self::Prompt(arguments) => return arguments.output.format.into(),
+            Self::Chat(_) => return Format::Table,
             Self::Attach(arguments) => &arguments.output,
             Self::Detach(arguments) => &arguments.output,
         };

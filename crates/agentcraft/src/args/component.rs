@@ -19,6 +19,21 @@ pub(crate) enum ComponentCommand {
     Show(ShowArgs),
 }
 
+/// MCP servers are components, and we are one ourselves.
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpCommand {
+    #[command(flatten)]
+    Component(ComponentCommand),
+    /// Be an MCP server on stdio, through which other agents use the daemon's
+    ///
+    /// For the settings of Claude Code, Codex, Cursor, Zed and other clients. Tools create, prompt, run and show agents;
+    /// agents, sessions and templates are resources. It ends when its client closes its input.
+    #[command(
+        after_help = "Examples:\n  agentcraft mcp serve\n  claude mcp add agentcraft -- agentcraft mcp serve"
+    )]
+    Serve,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// Its name
@@ -32,6 +47,15 @@ impl ComponentCommand {
         match self {
             Self::List(output) => output.format,
             Self::Show(arguments) => arguments.output.format,
+        }
+    }
+}
+
+impl McpCommand {
+    pub(crate) fn format(&self) -> Format {
+        match self {
+            Self::Component(command) => command.format(),
+            Self::Serve => Format::Table,
         }
     }
 }

@@ -10,7 +10,7 @@ use wire::daemon::{
     NameParams, Overrides, ResolveParams, ResolveResult, Success, WorkDirConflict,
 };
 
-use super::template::absolute;
+use super::{chat, talk, template::absolute};
 use crate::{
     args::{
         AgentCommand, AttachArgs, CreateArgs, DestroyArgs, DetachArgs, Format, NamesArgs,
@@ -28,6 +28,12 @@ pub(super) fn run(
     config: &Config,
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
+    let command = match command {
+        AgentCommand::Run(arguments) => return talk::run(arguments, config, screen),
+        AgentCommand::Prompt(arguments) => return talk::prompt(arguments, config, screen),
+        AgentCommand::Chat(arguments) => return chat::run(&arguments, config, screen),
+        other => other,
+    };
     let connection = &mut Connection::open(config)?;
     match command {
         AgentCommand::Create(arguments) => create(&arguments, connection, screen),
@@ -42,6 +48,7 @@ pub(super) fn run(
         AgentCommand::Resolve(arguments) => resolve(&arguments, connection, screen),
         AgentCommand::Attach(arguments) => attach(arguments, connection, screen),
         AgentCommand::Detach(arguments) => detach(&arguments, connection, screen),
+        AgentCommand::Run(_) | AgentCommand::Prompt(_) | AgentCommand::Chat(_) => Ok(()), // Above.
     }
 }
 
@@ -322,10 +329,11 @@ fn act(
         return Ok(screen.json(&answer)?);
     }
     let agent: AgentMeta = connection.read(method, answer)?;
-    Ok(match format {
+    match format {
         Format::Quiet => screen.line(&agent.name)?,
         Format::Table | Format::Json => screen.line(&words(&agent))?,
-    })
+    }
+    Ok(())
 }
 
 fn overrides(arguments: &OverrideArgs) -> Overrides {

@@ -1,7 +1,10 @@
 //! `agentcraft up`: a node in the foreground, ready to be tried.
 
 use catalog::{SAMPLES, Sample};
-use platform::{ConfinedDir, files::create_private_dir};
+use platform::{
+    ConfinedDir,
+    files::{create_dir_all, create_private_dir},
+};
 use wire::daemon::{AgentMeta, CreateParams, NameParams, Overrides};
 
 use super::daemon::{run_here, say_if_running};
@@ -42,7 +45,7 @@ pub(super) fn run(config: Config, screen: &mut Screen) -> Result<(), CommandErro
 /// Writes samples into a configs folder without any templates; what is there already is left as it is.
 fn write_samples(config: &Config) -> Result<usize, anyhow::Error> {
     create_private_dir(&config.home)?;
-    create_private_dir(&config.configs_dir)?;
+    create_dir_all(&config.configs_dir)?;
     let configs = ConfinedDir::open(&config.configs_dir)?;
     if configs.exists("templates")? && !configs.list("templates")?.is_empty() {
         return Ok(0);

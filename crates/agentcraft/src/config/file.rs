@@ -13,15 +13,23 @@ use super::{ConfigError, STOP_GRACE_MS_MAX, bad_value, durability, launcher};
 pub(super) const SIZE_MAX: u64 = 256 * 1024;
 
 /// Every setting.
-pub(super) const KEYS: [&str; 7] = [
+pub(super) const KEYS: [&str; 9] = [
     "configs_dir",
     "durability",
+    "journal_days",
+    "journal_lines",
     "launcher",
     "log_level",
     "permissions",
     "socket",
     "stop_grace_ms",
 ];
+
+/// A century: more than this is a mistake in the unit.
+const JOURNAL_DAYS_MAX: u64 = 36_500;
+
+/// More lines than this would make a file of terabytes.
+const JOURNAL_LINES_MAX: u64 = 1_000_000_000;
 
 /// How alike two names must be for one to be offered in place of the other.
 const LIKENESS_MIN: f64 = 0.75;
@@ -36,6 +44,8 @@ pub(super) struct FileConfig {
     pub(super) durability: Option<Durability>,
     pub(super) stop_grace_ms: Option<u64>,
     pub(super) policy: Option<Policy>,
+    pub(super) journal_days: Option<u64>,
+    pub(super) journal_lines: Option<u64>,
 }
 
 impl FileConfig {
@@ -62,8 +72,10 @@ impl FileConfig {
             log_level: setting("log_level").text()?.map(str::to_owned),
             launcher: setting("launcher").word(launcher)?,
             durability: setting("durability").word(durability)?,
-            stop_grace_ms: setting("stop_grace_ms").milliseconds()?,
+            stop_grace_ms: setting("stop_grace_ms").number(STOP_GRACE_MS_MAX, "milliseconds")?,
             policy: setting("permissions").policy()?,
+            journal_days: setting("journal_days").number(JOURNAL_DAYS_MAX, "days")?,
+            journal_lines: setting("journal_lines").number(JOURNAL_LINES_MAX, "lines")?,
         })
     }
 }
@@ -96,16 +108,13 @@ impl<'a> Setting<'a> {
             .transpose()
     }
 
-    fn milliseconds(&self) -> Result<Option<u64>, ConfigError> {
+    fn number(&self, max: u64, unit: &str) -> Result<Option<u64>, ConfigError> {
         let Some(value) = self.value else {
             return Ok(None);
         };
         match value.as_integer().map(u64::try_from) {
-            Some(Ok(number)) if number <= STOP_GRACE_MS_MAX => Ok(Some(number)),
-            _ => Err(self.refuse(
-                value,
-                &format!("a whole number of milliseconds up to {STOP_GRACE_MS_MAX}"),
-            )),
+            Some(Ok(number)) if number <= max => Ok(Some(number)),
+            _ => Err(self.refuse(value, &format!("a whole number of {unit} up to {max}"))),
         }
     }
 
@@ -114,10 +123,13 @@ impl<'a> Setting<'a> {
         let Some(value) = self.value else {
             return Ok(None);
         };
-        let policy = value.clone().try_into().map_err(|error| ConfigError::Syntax {
-            path: self.path.to_owned(),
-            message: format!("permissions: {error}").trim_end().to_owned(),
-        })?;
+        let policy = value
+            .clone()
+            .try_into()
+            .map_err(|error| ConfigError::Syntax {
+                path: self.path.to_owned(),
+                message: format!("permissions: {error}").trim_end().to_owned(),
+            })?;
         Ok(Some(policy))
     }
 

@@ -1,5 +1,7 @@
 //! Cases of `Config::resolve`: which layer wins, what is refused, and in which words.
 
+use domain::permission::Policy;
+
 use super::*;
 
 /// Variables of a case.
@@ -41,6 +43,9 @@ fn without_any_word_everything_is_below_the_home_folder() {
         launcher: LauncherMode::Real,
         durability: Durability::ProcessDeath,
         stop_grace: Duration::from_secs(5),
+        journal_age: Duration::from_secs(90 * 24 * 60 * 60),
+        journal_lines: 1_000_000,
+        policy: Policy::default(),
         crash_at: None,
         crash_trace: None,
         environment: environment(&[]),
@@ -165,7 +170,7 @@ fn what_makes_no_sense_is_refused_in_words() {
             "[zebra]",
             "/home/ann/.agentcraft/config.toml: there is no setting called \"zebra\"",
             Some(
-                "the settings are configs_dir, durability, launcher, log_level, socket, stop_grace_ms",
+                "the settings are configs_dir, durability, journal_days, journal_lines, launcher, log_level, permissions, socket, stop_grace_ms",
             ),
         ),
         (

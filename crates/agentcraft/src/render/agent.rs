@@ -122,7 +122,7 @@ mod tests {
             launch_mode: "acp-service".to_owned(),
             workspace_policy: "persistent".to_owned(),
             process_ownership: None,
-            workspace_dir: "/work/reviewer".to_owned(),
+            workspace_dir: "/srv/reviewer".to_owned(),
             pid: None,
             reason: Some("exit code 3\nlast words".to_owned()),
             restart_at: Some("2026-11-15T12:00:08Z".to_owned()),
@@ -147,7 +147,7 @@ mod tests {
   template    code-review 1.2.0
   backend     claude-code
   mode        acp-service, persistent workspace
-  workspace   /work/reviewer
+  workspace   /srv/reviewer
   created     2 h ago (2026-11-15T10:00:00Z)
   changed     2 s ago (2026-11-15T11:59:58Z)
   metadata    team=core
@@ -166,6 +166,8 @@ mod tests {
             command: "run".to_owned(),
             args: vec!["--fast".to_owned()],
             env: BTreeMap::from([("KEY".to_owned(), "secret".to_owned())]),
+            pass_env: Vec::new(),
+            cwd: "workspace".to_owned(),
             created: true,
         };
         assert_eq!(

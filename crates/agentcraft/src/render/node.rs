@@ -41,12 +41,10 @@ pub(crate) fn welcome(config: &Config, pid: u32, style: Style) -> String {
         .field("pid", &pid.to_string());
     let mut text = fields.finish();
     text.push_str("\nTry in another terminal:\n");
-    for command in [
-        "agentcraft agent list",
-        "agentcraft agent start starter",
-        "agentcraft doctor",
-    ] {
-        text.push_str(&format!("  {}\n", style.paint(Tone::Strong, command)));
+    let flags = config.flags();
+    for command in ["agent list", "agent start starter", "doctor"] {
+        let command = format!("agentcraft{flags} {command}");
+        text.push_str(&format!("  {}\n", style.paint(Tone::Strong, &command)));
     }
     text.push_str("\nCtrl-C stops the node.\n");
     text

@@ -22,6 +22,7 @@ pub(crate) struct Screen {
     err_style: Style,
     /// Columns of the terminal; none if stdout is not one.
     width: Option<usize>,
+    err_is_terminal: bool,
 }
 
 impl fmt::Debug for Screen {
@@ -45,6 +46,7 @@ impl Screen {
             out_style: style(out.is_terminal()),
             err_style: style(err.is_terminal()),
             width,
+            err_is_terminal: err.is_terminal(),
             out: Box::new(out),
             err: Box::new(err),
         }
@@ -53,6 +55,31 @@ impl Screen {
     /// How answers are styled.
     pub(crate) fn style(&self) -> Style {
         self.out_style
+    }
+
+    /// How everything but answers is styled.
+    pub(crate) fn err_style(&self) -> Style {
+        self.err_style
+    }
+
+    /// Columns of the terminal that answers go to, as it is now; none if it is none.
+    pub(crate) fn width(&self) -> Option<usize> {
+        self.width?;
+        let now = terminal_size::terminal_size_of(io::stdout());
+        now.map(|(width, _)| usize::from(width.0)).or(self.width)
+    }
+
+    /// Columns of the terminal that everything else goes to.
+    pub(crate) fn err_width(&self) -> Option<usize> {
+        let now = terminal_size::terminal_size_of(io::stderr());
+        let width = now.map(|(width, _)| usize::from(width.0));
+        width.filter(|_| self.err_is_terminal)
+    }
+
+    /// Writes something that is no part of the answer, as it is.
+    pub(crate) fn aside(&mut self, text: &str) -> io::Result<()> {
+        self.err.write_all(text.as_bytes())?;
+        self.err.flush()
     }
 
     /// Prints an answer, which ends with a line break.
@@ -69,6 +96,11 @@ impl Screen {
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(bytes)?;
         self.out.flush()
+    }
+
+    /// Prints one line of JSON.
+    pub(crate) fn json_line(&mut self, value: &impl Serialize) -> io::Result<()> {
+        self.line(&serde_json::to_string(value)?)
     }
 
     pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
@@ -98,6 +130,11 @@ impl Screen {
             (error, Format::Table | Format::Quiet) => failure::text(error, self.err_style),
         };
         let _ = self.err.write_all(text.as_bytes());
+    }
+
+    /// Whether a person types lines and reads the answers.
+    pub(crate) fn is_interactive(&self) -> bool {
+        io::stdin().is_terminal() && self.width.is_some()
     }
 
     /// Whether there is a person to ask.

@@ -25,6 +25,8 @@ pub(crate) enum Tone {
     Good,
     Doubtful,
     Bad,
+    /// Words of a program: code, commands.
+    Code,
 }
 
 impl Tone {
@@ -38,7 +40,7 @@ impl Tone {
         }
     }
 
-    fn code(self) -> Option<&'static str> {
+    pub(super) fn code(self) -> Option<&'static str> {
         match self {
             Self::Normal => None,
             Self::Strong => Some("1"),
@@ -46,6 +48,7 @@ impl Tone {
             Self::Good => Some("32"),
             Self::Doubtful => Some("33"),
             Self::Bad => Some("31"),
+            Self::Code => Some("36"),
         }
     }
 }
@@ -63,14 +66,19 @@ impl Style {
 
 /// A text of others made harmless for a terminal and fit for one line: control characters are written out.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
-    escape(text, |character| character.is_control())
+    escape(text, is_harmful)
 }
 
 /// As [`one_line`], but lines and tabs are kept.
 pub(crate) fn many_lines(text: &str) -> Cow<'_, str> {
     escape(text, |character| {
-        character.is_control() && !matches!(character, '\n' | '\t')
+        is_harmful(character) && !matches!(character, '\n' | '\t')
     })
+}
+
+/// Whether a character commands the terminal, or reorders what is read from it.
+pub(super) fn is_harmful(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn escape(text: &str, is_harmful: impl Fn(char) -> bool) -> Cow<'_, str> {

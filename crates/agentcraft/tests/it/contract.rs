@@ -410,12 +410,12 @@ const PROVOCATIONS: &str = r#"
     agent.status | {"name":"none"} | AGENT_NOT_FOUND | name
     agent.destroy | {"name":"none"} | AGENT_NOT_FOUND | name
     agent.start | {"name":"running"} | AGENT_ALREADY_RUNNING | name
-    agent.attach | {"name":"running","pid":1} | AGENT_ALREADY_RUNNING | name
+    agent.attach | {"name":"running","pid":OURS} | AGENT_ALREADY_RUNNING | name
     agent.create | {"name":"fresh","template":"own"} | WORKSPACE_INIT | name
     agent.create | {"name":"a","template":"lacking"} | COMPONENT_REFERENCE | missing
     agent.start | {"name":"damaged"} | INSTANCE_CORRUPTED | workspaceDir
     agent.start | {"name":"lost"} | AGENT_LAUNCH | reason
-    agent.attach | {"name":"held","pid":1} | AGENT_ALREADY_ATTACHED | name
+    agent.attach | {"name":"held","pid":OURS} | AGENT_ALREADY_ATTACHED | name
     agent.stop | {"name":"held"} | AGENT_ALREADY_ATTACHED | name
     agent.destroy | {"name":"held"} | AGENT_ALREADY_ATTACHED | name
     agent.detach | {"name":"fresh"} | AGENT_NOT_ATTACHED | name
@@ -458,7 +458,8 @@ fn every_business_error_comes_with_its_code_and_context_from_a_method_that_lists
     let mut client = daemon.client();
     let mut seen = BTreeSet::new();
     for [method, params, code, key] in table(PROVOCATIONS) {
-        let params = serde_json::from_str(params).unwrap();
+        let params = params.replace("OURS", &std::process::id().to_string());
+        let params = serde_json::from_str(&params).unwrap();
         let error = client.call(method, params).unwrap_err();
         assert_is(&error, code);
         assert!(!error.data["context"][key].is_null(), "{method}: {error:?}");

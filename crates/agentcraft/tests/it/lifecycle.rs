@@ -34,7 +34,10 @@ fn an_agent_is_created_started_watched_stopped_and_destroyed() {
     let started = client.ok("agent.start", json!({"name": "a1"}));
     assert_eq!(started["status"], "running");
     let pid = u32::try_from(started["pid"].as_u64().unwrap()).unwrap();
-    assert_eq!(daemon.agent_processes(), [pid], "one agent has one process");
+    // While it executes its program, a process has no environment for a moment.
+    eventually("one agent has one process", || {
+        daemon.agent_processes() == [pid]
+    });
     assert_eq!(client.ok("agent.status", json!({"name": "a1"})), started);
     assert_eq!(client.ok("agent.list", json!({})), json!([started]));
 
@@ -338,4 +341,54 @@ fn a_stop_interrupts_nothing_but_its_own_agent_and_a_ping_overtakes_it() {
         (&second["id"], &second["result"]["status"]),
         (&json!("stop"), &json!("stopped"))
     );
+}
+
+#[test]
+fn a_log_that_nobody_reads_hurts_nobody() {
+    let mut daemon = node().stopped();
+    daemon.start_with_closed_log();
+    daemon.script_template("sleeper", "exec sleep 1000");
+    let mut client = daemon.client();
+    client.ok("agent.create", json!({"name": "a1", "template": "sleeper"}));
+    assert_eq!(
+        client.ok("agent.start", json!({"name": "a1"}))["status"],
+        "running"
+    );
+    assert_eq!(
+        client.ok("agent.stop", json!({"name": "a1"}))["status"],
+        "stopped"
+    );
+}
+
+#[test]
+fn a_workspace_that_cannot_be_removed_is_said_to_be_there() {
+    let daemon = node().start();
+    daemon.script_template("sleeper", "exec sleep 1000");
+    let mut client = daemon.client();
+    let agent = client.ok("agent.create", json!({"name": "a1", "template": "sleeper"}));
+    let busy = std::path::PathBuf::from(agent["workspaceDir"].as_str().unwrap()).join("busy");
+    std::fs::create_dir(&busy).unwrap();
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "none"])
+        .arg(&busy)
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        return; // Only the superuser can make a folder that cannot be removed.
+    }
+    client.ok("agent.start", json!({"name": "a1"}));
+    let error = client
+        .call("agent.destroy", json!({"name": "a1", "force": true}))
+        .unwrap_err();
+    let status = client.ok("agent.status", json!({"name": "a1"}));
+    let unmounted = std::process::Command::new("umount").arg(&busy).status();
+    assert!(unmounted.unwrap().success());
+    assert!(
+        error.message.contains("could not remove"),
+        "{}",
+        error.message
+    );
+    assert_eq!(status["status"], "error", "{status}");
+    // What was removed before the failure is missed now, so only force goes on.
+    client.ok("agent.destroy", json!({"name": "a1", "force": true}));
+    assert_eq!(client.ok("agent.list", json!({})), json!([]));
 }

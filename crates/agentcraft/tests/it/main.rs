@@ -1,11 +1,26 @@
 //! The product against real counterparts: real daemons in homes of their own, real processes, real sockets.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "A test that cannot go on says so by panicking."
+)]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "A test that is left out says why."
+)]
+
 mod contract;
 mod crash;
 mod lifecycle;
+mod matrix;
+mod mcp;
+mod proxy;
+mod real_agents;
 mod scale;
 mod sessions;
 mod socket;
+mod terminal;
 mod workspace;
 
 use testkit::Builder;

@@ -550,3 +550,130 @@ fn the_journal_tells_turns_tools_and_decisions() {
         Vec::<String>::new()
     );
 }
+
+#[test]
+fn whoever_waits_for_a_turn_is_told_when_it_is_dropped_or_its_session_is_closed() {
+    let daemon = with_agent(json!({}));
+    let session = session(&mut daemon.client());
+    let mut watcher = Watcher::attach(&daemon, &session, 1, false);
+    let prompt = |text: &str| json!({"sessionId": session, "text": text, "queue": true});
+    watcher.send("runs", "session.prompt", prompt("/hang"));
+    watcher.until(|watcher| !watcher.of("turn-started").is_empty());
+    watcher.send("waits", "session.prompt", prompt("never begun"));
+    watcher.send("cancel", "session.cancel", json!({"sessionId": session}));
+    watcher.until(|watcher| {
+        watcher.answers.contains_key("waits") && watcher.answers.contains_key("runs")
+    });
+    for id in ["runs", "waits"] {
+        assert_eq!(
+            watcher.answers[id]["result"]["stopReason"], "cancelled",
+            "{id}"
+        );
+    }
+    watcher.send("closed", "session.prompt", prompt("/hang"));
+    watcher.until(|watcher| watcher.of("turn-started").len() == 2);
+    daemon
+        .client()
+        .ok("session.close", json!({"sessionId": session}));
+    watcher.until(|watcher| watcher.answers.contains_key("closed"));
+    assert_eq!(
+        watcher.answers["closed"]["result"]["stopReason"],
+        "cancelled"
+    );
+}
+
+#[test]
+fn a_session_belongs_to_one_agent_and_goes_with_it() {
+    let daemon = with_agent(json!({}));
+    let mut client = daemon.client();
+    client.ok("agent.create", json!({"name": "a2", "template": "plain"}));
+    client.ok("agent.start", json!({"name": "a2"}));
+    let session = session(&mut client);
+    for (method, params) in [
+        (
+            "agent.prompt",
+            json!({"name": "a2", "message": "hi", "sessionId": session}),
+        ),
+        (
+            "agent.run",
+            json!({"name": "a2", "prompt": "hi", "options": {"sessionId": session}}),
+        ),
+    ] {
+        let error = client.call(method, params).unwrap_err();
+        assert_eq!(
+            (error.code, &error.data["context"]["field"]),
+            (-32602, &json!("sessionId")),
+            "{method}"
+        );
+    }
+    client.ok("agent.stop", json!({"name": "a1"}));
+    let stopped = client.call(
+        "session.prompt",
+        json!({"sessionId": session, "text": "hi"}),
+    );
+    assert_eq!(
+        stopped.unwrap_err().code,
+        -32010,
+        "nobody is there to talk to"
+    );
+    client.ok("agent.destroy", json!({"name": "a1"}));
+    eventually("its sessions are over", || {
+        client.ok("session.list", json!({"agentName": "a1"})) == json!([])
+    });
+    client.ok("agent.create", json!({"name": "a1", "template": "plain"}));
+    client.ok("agent.start", json!({"name": "a1"}));
+    let other = client.call(
+        "session.prompt",
+        json!({"sessionId": session, "text": "hi"}),
+    );
+    assert!(
+        other.unwrap_err().message.contains("is over"),
+        "a new agent of the same name is another one"
+    );
+}
+
+#[test]
+fn several_runs_share_an_agent_that_was_started_for_them() {
+    let daemon = node().start();
+    daemon.template("plain", json!({"backend": {"type": "builtin"}}));
+    daemon
+        .client()
+        .ok("agent.create", json!({"name": "a1", "template": "plain"}));
+    std::thread::scope(|scope| {
+        for n in 0..6 {
+            let daemon = &daemon;
+            scope.spawn(move || {
+                let prompt = format!("/slow {} 30", n + 1);
+                let ran = daemon
+                    .client()
+                    .ok("agent.run", json!({"name": "a1", "prompt": prompt}));
+                assert_eq!(ran["stopReason"], "end_turn", "{ran}");
+            });
+        }
+    });
+    let mut client = daemon.client();
+    eventually("the last one has stopped it", || {
+        client.ok("agent.status", json!({"name": "a1"}))["status"] == "stopped"
+    });
+}
+
+#[test]
+fn an_agent_that_stops_speaking_is_not_said_to_run() {
+    let daemon = node().start();
+    // It shakes hands, closes its output and sleeps on.
+    let script = r#"read line; echo '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}'; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}'; exec >&-; exec sleep 1000"#;
+    daemon.template(
+        "mute",
+        json!({"backend": {"type": "custom", "config": {"executablePath": "/bin/sh", "args": ["-c", script], "protocol": "acp"}}, "stopGraceMs": 200}),
+    );
+    let mut client = daemon.client();
+    client.ok("agent.create", json!({"name": "m1", "template": "mute"}));
+    let _ = client.call("agent.start", json!({"name": "m1"})); // It may be noticed before the answer.
+    eventually("it is noticed", || {
+        let status = client.ok("agent.status", json!({"name": "m1"}))["status"].clone();
+        status == "crashed" || status == "error"
+    });
+    eventually("nothing of it is left", || {
+        daemon.agent_processes().is_empty()
+    });
+}

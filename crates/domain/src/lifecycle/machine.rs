@@ -87,12 +87,34 @@ pub enum Input {
     Destroy {
         force: Force,
     },
+    /// Its files could not be removed; it stays, and says why.
+    RemoveFailed {
+        reason: String,
+    },
     /// The daemon is going down in good order.
     Shutdown,
     /// The daemon has come up and found this state; `alive` tells whether its recorded process still lives.
     Recover {
         alive: bool,
     },
+}
+
+impl Input {
+    /// Whether it holds even if it cannot be kept: it has happened already, or must not be held up by a full disk.
+    pub fn holds_unkept(&self) -> bool {
+        match self {
+            Self::Launched { .. }
+            | Self::LaunchFailed { .. }
+            | Self::Exited { .. }
+            | Self::Stop
+            | Self::Detach
+            | Self::Destroy { .. }
+            | Self::RemoveFailed { .. }
+            | Self::Shutdown
+            | Self::Recover { .. } => true,
+            Self::Materialised | Self::Start | Self::Attach { .. } | Self::RestartDue => false,
+        }
+    }
 }
 
 /// Whether a destroy may let go of a process that a client owns.
@@ -138,7 +160,7 @@ pub enum Refusal {
 #[serde(rename_all = "camelCase")]
 pub struct Lifecycle {
     mode: LaunchMode,
-    /// A one-shot agent that is destroyed when its process exits.
+    /// A one-shot agent that is destroyed when its process exits, whoever started that.
     auto_destroy: bool,
     state: State,
 }
@@ -203,6 +225,7 @@ impl Lifecycle {
             Input::Detach => self.on_detach(),
             Input::RestartDue => self.on_restart_due(now),
             Input::Destroy { force } => self.on_destroy(force),
+            Input::RemoveFailed { reason } => self.on_remove_failed(reason),
             Input::Shutdown => self.on_shutdown(),
             Input::Recover { alive } => self.on_recover(alive),
         }?;
@@ -348,17 +371,7 @@ impl Lifecycle {
             State::Running {
                 ownership: Ownership::External,
                 ..
-            } => {
-                let ownership = Ownership::External;
-                Ok((
-                    State::Crashed {
-                        exit,
-                        ownership,
-                        restart: None,
-                    },
-                    Vec::new(),
-                ))
-            }
+            } => Ok(self.lost(exit)),
             State::Running {
                 since,
                 restarts,
@@ -515,6 +528,20 @@ impl Lifecycle {
         }
     }
 
+    fn on_remove_failed(&self, reason: String) -> Moved {
+        match self.state {
+            State::Destroying => Ok((State::Failed { reason }, Vec::new())),
+            State::Creating
+            | State::Created
+            | State::Starting { .. }
+            | State::Running { .. }
+            | State::Stopping { .. }
+            | State::Stopped { .. }
+            | State::Failed { .. }
+            | State::Crashed { .. } => self.stay(),
+        }
+    }
+
     fn on_shutdown(&self) -> Moved {
         let goal = Goal::Paused;
         match &self.state {
@@ -569,17 +596,7 @@ impl Lifecycle {
             State::Running {
                 ownership: Ownership::External,
                 ..
-            } => {
-                let ownership = Ownership::External;
-                Ok((
-                    State::Crashed {
-                        exit: Exit::Unknown,
-                        ownership,
-                        restart: None,
-                    },
-                    Vec::new(),
-                ))
-            }
+            } => Ok(self.lost(Exit::Unknown)),
             State::Running {
                 ownership: Ownership::Managed,
                 ..
@@ -621,6 +638,19 @@ impl Lifecycle {
                 Vec::new(),
             ),
         }
+    }
+
+    /// A client's process has ended and nobody said so: the client may be gone too, and cannot destroy what it made.
+    fn lost(&self, exit: Exit) -> (State, Vec<Effect>) {
+        if self.auto_destroy {
+            return (State::Destroying, vec![Effect::RemoveFiles]);
+        }
+        let crashed = State::Crashed {
+            exit,
+            ownership: Ownership::External,
+            restart: None,
+        };
+        (crashed, Vec::new())
     }
 
     /// A service has crashed, or could not be launched again after it had.

@@ -27,6 +27,9 @@ fn input(word: &str) -> Input {
         "due" => Input::RestartDue,
         "destroy" => Input::Destroy { force: Force::No },
         "destroy-force" => Input::Destroy { force: Force::Yes },
+        "remove-failed" => Input::RemoveFailed {
+            reason: "busy".into(),
+        },
         "shutdown" => Input::Shutdown,
         "recover-alive" => Input::Recover { alive: true },
         "recover" => Input::Recover { alive: false },
@@ -112,6 +115,12 @@ fn stories_of_a_direct_agent() {
             "hidden remove-files",
         ),
         ("destroy", "hidden remove-files"),
+        ("materialised destroy remove-failed", "error"),
+        (
+            "materialised destroy remove-failed destroy",
+            "hidden remove-files",
+        ),
+        ("materialised remove-failed", "created"),
         (
             "materialised start start",
             "refused: the agent is already starting",
@@ -294,6 +303,19 @@ fn a_one_shot_agent_destroys_itself_only_if_told_to() {
     assert_eq!(
         play(LaunchMode::Direct, true, &format!("{up} exit-0")),
         "stopped"
+    );
+    // Whoever attached the process and died with it cannot clean up.
+    for end in ["exit-9", "recover"] {
+        let story = format!("materialised attach {end}");
+        assert_eq!(
+            play(LaunchMode::OneShot, true, &story),
+            "hidden remove-files"
+        );
+        assert_eq!(play(LaunchMode::OneShot, false, &story), "crashed");
+    }
+    assert_eq!(
+        play(LaunchMode::OneShot, true, "materialised attach detach"),
+        "stopped unwatch"
     );
 }
 

@@ -106,24 +106,24 @@ mod tests {
             ("src/a.rs", inside("src/a.rs")),
             ("./src//a.rs", inside("src/a.rs")),
             ("src/../b", inside("b")),
-            ("/work/project/src/a.rs", inside("src/a.rs")),
-            ("file:///work/project/a", inside("a")),
-            ("/work/project", inside(".")),
+            ("/job/project/src/a.rs", inside("src/a.rs")),
+            ("file:///job/project/a", inside("a")),
+            ("/job/project", inside(".")),
             ("", inside(".")),
-            ("/work/project/", inside(".")),
+            ("/job/project/", inside(".")),
             ("../project/a", inside("a")),
-            ("/work/projects/a", outside("/work/projects/a")),
-            ("../other/a", outside("/work/other/a")),
+            ("/job/projects/a", outside("/job/projects/a")),
+            ("../other/a", outside("/job/other/a")),
             ("src/../../../etc/passwd", outside("/etc/passwd")),
             ("../../../../..", outside("/")),
-            ("/work/project/../x", outside("/work/x")),
+            ("/job/project/../x", outside("/job/x")),
             ("/etc//./passwd", outside("/etc/passwd")),
             ("~/.ssh/id", unknown("~/.ssh/id")),
-            ("file:///work/%2e%2e/a", unknown("file:///work/%2e%2e/a")),
+            ("file:///job/%2e%2e/a", unknown("file:///job/%2e%2e/a")),
             ("s3://bucket/a", unknown("s3://bucket/a")),
         ];
         for (path, expected) in cases {
-            assert_eq!(CallPath::resolve(path, "/work/project"), expected, "{path}");
+            assert_eq!(CallPath::resolve(path, "/job/project"), expected, "{path}");
         }
         assert_eq!(CallPath::resolve("a/../b", ""), inside("b"));
         assert_eq!(CallPath::resolve("../b", ""), unknown("../b"));

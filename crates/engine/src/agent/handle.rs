@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::lifecycle::{Exit, Force, Process};
+use domain::lifecycle::{Exit, Force, Process, State, Status};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{AgentRecord, AgentView};
@@ -93,8 +93,38 @@ impl AgentHandle {
     ) -> Result<Option<Arc<AgentView>>, EngineError> {
         let (reply, answer) = oneshot::channel();
         if self.commands.send((command, reply)).await.is_err() {
-            return Err(EngineError::ShuttingDown);
+            return Err(self.left());
         }
-        answer.await.unwrap_or(Err(EngineError::ShuttingDown))
+        answer.await.unwrap_or_else(|_| Err(self.left()))
+    }
+
+    /// Waits for a start that is under way.
+    pub(crate) async fn started(&self) -> Result<(), EngineError> {
+        let mut shown = self.shown.clone();
+        let over = shown
+            .wait_for(|shown| shown.record.lifecycle.status() != Some(Status::Starting))
+            .await;
+        let (name, state) = match over {
+            Ok(shown) => (
+                shown.record.name.clone(),
+                shown.record.lifecycle.state().clone(),
+            ),
+            Err(_) => return Err(self.left()),
+        };
+        match state {
+            State::Running { .. } => Ok(()),
+            State::Failed { reason } => Err(EngineError::Launch { name, reason }),
+            _ => Err(EngineError::NotStarted { name }),
+        }
+    }
+
+    /// Why nobody answers any more: the agent was destroyed meanwhile, or the daemon stops.
+    fn left(&self) -> EngineError {
+        match self.view() {
+            None => EngineError::AgentNotFound {
+                name: self.record().name.to_string(),
+            },
+            Some(_) => EngineError::ShuttingDown,
+        }
     }
 }

@@ -12,8 +12,8 @@ use super::AgentView;
 /// Its name in the workspace.
 pub(crate) const FILE_NAME: &str = ".agentcraft.json";
 
-/// Far above what metadata holds; anything larger was not written by us.
-const FILE_MAX: u64 = 1024 * 1024;
+/// Above the largest template with the most metadata; anything larger was not written by us.
+const FILE_MAX: u64 = 16 * 1024 * 1024;
 
 /// The file in one workspace.
 #[derive(Debug, Clone)]

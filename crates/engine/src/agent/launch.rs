@@ -9,7 +9,7 @@ use std::{
 };
 
 use catalog::{EnvironmentPattern, Interaction, Program, Template, launch_command};
-use domain::lifecycle::Process;
+use domain::{Name, lifecycle::Process};
 use platform::{Guardian, Owner, OwnerTag, Spawn, Stream, base_environment};
 
 use super::{AgentRecord, log::AgentLog};
@@ -86,12 +86,7 @@ impl Launcher {
             .template
             .stop_grace_ms
             .map_or(self.config.stop_grace, Duration::from_millis);
-        let log = AgentLog {
-            path: self
-                .config
-                .agent_logs_dir
-                .join(format!("{}.log", record.name)),
-        };
+        let log = self.log_of(&record.name);
         Ok(Plan::Real {
             spawn: Box::new(spawn),
             guardian: self.guardian.clone(),
@@ -99,6 +94,13 @@ impl Launcher {
             log,
             speaker,
         })
+    }
+
+    /// Where an agent's own words beside its protocol go.
+    pub(crate) fn log_of(&self, name: &Name) -> AgentLog {
+        AgentLog {
+            path: self.config.agent_logs_dir.join(format!("{name}.log")),
+        }
     }
 
     pub(crate) fn tag(&self, record: &AgentRecord) -> Result<OwnerTag, String> {

@@ -15,6 +15,17 @@ pub(crate) struct AgentLog {
 }
 
 impl AgentLog {
+    /// Removes it with its agent; what cannot be removed is only a log.
+    pub(crate) fn remove(&self) {
+        let mut former = self.path.clone().into_os_string();
+        former.push(".old");
+        for path in [self.path.clone(), former.into()] {
+            if let Err(error) = files::remove_file_if_there(&path) {
+                tracing::debug!(%error, "could not remove a log");
+            }
+        }
+    }
+
     /// Copies everything from `source` into the log until it ends.
     pub(crate) fn copy(&self, tasks: &Tasks, mut source: impl AsyncRead + Unpin + Send + 'static) {
         let path = self.path.clone();

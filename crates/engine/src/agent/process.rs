@@ -17,6 +17,9 @@ use super::{
 };
 use crate::{AcpProcess, Driver, DriverError};
 
+/// How long a process may live after it has stopped speaking.
+const SILENCE_MAX: Duration = Duration::from_secs(2);
+
 /// Asks the process to end; dropping it does so too.
 #[derive(Debug)]
 pub(crate) struct Ending(CancellationToken);
@@ -160,17 +163,41 @@ impl Life {
         }
     }
 
+    /// A process that has closed its streams is about to end, or will never be of use again.
+    async fn after_silence(&self) -> platform::Exit {
+        match tokio::time::timeout(SILENCE_MAX, self.group.wait()).await {
+            Ok(_) => self.group.reap_leftovers().await,
+            Err(_) => {
+                tracing::warn!(
+                    pid = self.group.pid(),
+                    "ending a process that does not speak any more"
+                );
+                self.group.end(self.grace).await
+            }
+        }
+    }
+
     async fn attend(self, process: Process, driver: Option<Arc<dyn Driver>>) -> Event {
+        let speech = driver.clone();
         let _ = self.events.send(Event::Launched { process, driver }).await; // The agent's task outlives us.
         let exit = tokio::select! { biased;
             () = self.stop.cancelled() => self.group.end(Duration::ZERO).await,
             () = self.asked.cancelled() => self.group.end(self.grace).await,
             _ = self.group.wait() => self.group.reap_leftovers().await,
+            () = silence(speech) => self.after_silence().await,
         };
         crash::point("process.ended");
         Event::Exited {
             exit: convert(exit),
         }
+    }
+}
+
+/// The moment the process stops speaking; never for one that does not speak.
+async fn silence(driver: Option<Arc<dyn Driver>>) {
+    match driver {
+        Some(driver) => driver.ended().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -120,15 +120,33 @@ async fn exec(
         .spawn(&launcher.guardian)
         .map_err(|error| chain(&error))?;
     let printed = async { tokio::join!(tail(pipes.stdout), tail(pipes.stderr)) };
-    let finished = tokio::time::timeout(limit, async { tokio::join!(group.wait(), printed) }).await;
-    let Ok((exit, (stdout, stderr))) = finished else {
+    tokio::pin!(printed);
+    let mut early = None;
+    let waiting = async {
+        tokio::select! {
+            exit = group.wait() => exit,
+            // Both streams may close long before the end.
+            output = &mut printed => {
+                early = Some(output);
+                group.wait().await
+            }
+        }
+    };
+    let Ok(exit) = tokio::time::timeout(limit, waiting).await else {
         group.end(GRACE).await;
         return Err(format!(
             "{command} did not end within {} ms",
             limit.as_millis()
         ));
     };
+    // What it left in the background would keep the streams open.
     group.reap_leftovers().await;
+    let (stdout, stderr) = match early {
+        Some(output) => output,
+        None => tokio::time::timeout(GRACE, printed)
+            .await
+            .unwrap_or_default(),
+    };
     match exit {
         Exit::Code(0) => Ok(()),
         Exit::Code(code) => Err(format!(

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
-    AgentRecord, InstanceFile, Workspace,
+    AgentRecord, InstanceFile, Workspace, WorkspaceError,
     handle::{AgentHandle, Command, Event, Reply, Shown},
     launch::Launcher,
     process,
@@ -36,6 +36,9 @@ const COMMANDS_MAX: usize = 64;
 /// Events that may wait: a process reports at most two.
 const EVENTS_MAX: usize = 8;
 
+/// How long a full disk has before a record is written again.
+const KEEP_AGAIN: Duration = Duration::from_secs(1);
+
 /// What an agent needs of its surroundings.
 #[derive(Debug)]
 pub(crate) struct Surroundings {
@@ -45,6 +48,8 @@ pub(crate) struct Surroundings {
     pub(crate) drivers: Drivers,
     pub(crate) registry: Arc<Registry>,
     pub(crate) workspace: Workspace,
+    /// Learns the id of every agent that is gone.
+    pub(crate) gone: mpsc::Sender<String>,
 }
 
 /// How an agent's task begins.
@@ -75,8 +80,10 @@ pub(crate) fn spawn(
         driver: None,
         watching: None,
         restart_at: None,
+        keep_again_at: None,
         waiting: Waiting::default(),
         gone: false,
+        not_removed: None,
     };
     surroundings.tasks.spawn(|stop| async move {
         if let Begin::Recovered { settled } = begin {
@@ -88,6 +95,13 @@ pub(crate) fn spawn(
     AgentHandle { commands, shown }
 }
 
+/// What a state that cannot be written down means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    OrRefuse,
+    OrRetry,
+}
+
 struct AgentTask {
     record: Arc<AgentRecord>,
     around: Arc<Surroundings>,
@@ -97,8 +111,12 @@ struct AgentTask {
     driver: Option<Arc<dyn Driver>>,
     watching: Option<CancellationToken>,
     restart_at: Option<Instant>,
+    /// When the record is written again that could not be written before.
+    keep_again_at: Option<Instant>,
     waiting: Waiting,
     gone: bool,
+    /// Why the removal that was just tried failed.
+    not_removed: Option<String>,
 }
 
 impl AgentTask {
@@ -109,7 +127,7 @@ impl AgentTask {
         mut events: mpsc::Receiver<Event>,
     ) {
         while !self.gone {
-            let restart_at = self.restart_at;
+            let (restart_at, keep_again_at) = (self.restart_at, self.keep_again_at);
             tokio::select! { biased;
                 () = stop.cancelled() => break,
                 Some(event) = events.recv() => self.on_event(event).await,
@@ -117,6 +135,7 @@ impl AgentTask {
                     Some((command, reply)) => self.on_command(command, reply).await,
                     None => break, // Every handle is gone.
                 },
+                () = due(keep_again_at) => self.keep_again().await,
                 () = due(restart_at) => {
                     self.restart_at = None;
                     self.try_input(Input::RestartDue).await;
@@ -177,6 +196,18 @@ impl AgentTask {
         };
         match (result, until) {
             (Err(error), _) => answer(reply, Err(error)),
+            (Ok(()), Some(Until::Destroyed)) if self.not_removed.is_some() => {
+                let reason = self.not_removed.take().unwrap_or_default();
+                let dir = self.record.place.dir().clone();
+                answer(
+                    reply,
+                    Err(EngineError::NotRemoved {
+                        name: self.record.name.clone(),
+                        dir,
+                        reason,
+                    }),
+                );
+            }
             (Ok(()), Some(until)) => self.waiting.add(until, reply),
             (Ok(()), None) => answer(reply, Ok(self.shown.borrow().view.clone())),
         }
@@ -243,6 +274,11 @@ impl AgentTask {
     async fn input(&mut self, input: Input) -> Result<(), EngineError> {
         let now = clock::now();
         let mut lifecycle = self.record.lifecycle.clone();
+        let keep = if input.holds_unkept() {
+            Keep::OrRetry
+        } else {
+            Keep::OrRefuse
+        };
         let effects = lifecycle
             .apply(input, now)
             .map_err(|refusal| EngineError::Refused {
@@ -250,7 +286,7 @@ impl AgentTask {
                 refusal,
             })?;
         if lifecycle != self.record.lifecycle {
-            self.commit(lifecycle, now).await?;
+            self.commit(lifecycle, now, keep).await?;
             self.show().await;
         }
         for effect in effects {
@@ -261,8 +297,14 @@ impl AgentTask {
         Ok(())
     }
 
-    /// The new state is on disk before anybody hears of it or anything is done about it.
-    async fn commit(&mut self, lifecycle: Lifecycle, now: Timestamp) -> Result<(), EngineError> {
+    /// The new state is on disk before anybody hears of it or anything is done about it. What has happened has happened,
+    /// though: if it cannot be kept now, it is kept later.
+    async fn commit(
+        &mut self,
+        lifecycle: Lifecycle,
+        now: Timestamp,
+        keep: Keep,
+    ) -> Result<(), EngineError> {
         crash::point("lifecycle.before-commit");
         let record = AgentRecord {
             lifecycle,
@@ -270,10 +312,24 @@ impl AgentTask {
             ..self.record.as_ref().clone()
         };
         let changes = vec![self.put(&record), journal_entry(&record, now)];
-        self.write(changes).await?;
+        match (self.write(changes).await, keep) {
+            (Ok(()), _) => self.keep_again_at = None,
+            (Err(error), Keep::OrRefuse) => return Err(error),
+            (Err(error), Keep::OrRetry) => {
+                warn!(agent = %record.name, error = %process::chain(&error), "not kept yet");
+                self.keep_again_at = Some(Instant::now() + KEEP_AGAIN);
+            }
+        }
         crash::point("lifecycle.after-commit");
         self.record = Arc::new(record);
         Ok(())
+    }
+
+    async fn keep_again(&mut self) {
+        self.keep_again_at = match self.write(vec![self.put(&self.record)]).await {
+            Ok(()) => None,
+            Err(_) => Some(Instant::now() + KEEP_AGAIN),
+        };
     }
 
     fn put(&self, record: &AgentRecord) -> Change {
@@ -334,8 +390,14 @@ impl AgentTask {
                 }
             }
             Effect::AbortLaunch | Effect::Terminate => {
-                if let Some(process) = &self.process {
-                    process.ask();
+                match &self.process {
+                    Some(process) => process.ask(),
+                    // It has ended already; there is room, since nobody else reports.
+                    None => {
+                        let _ = self.events.try_send(Event::Exited {
+                            exit: Exit::Unknown,
+                        });
+                    }
                 }
             }
             Effect::Watch { process } => self.watch(process),
@@ -373,43 +435,55 @@ impl AgentTask {
     }
 
     async fn remove(&mut self) -> Result<(), EngineError> {
-        let (workspace, place) = (self.around.workspace.clone(), self.record.place.clone());
-        let (name, dir) = (self.record.name.clone(), place.dir().clone());
-        let removed = self
-            .around
-            .tasks
-            .spawn_blocking(move |_| workspace.remove(&place))
+        let name = self.record.name.clone();
+        if let Err(reason) = self.remove_files().await {
+            // Boxed, since this input is itself performed by an input.
+            Box::pin(self.try_input(Input::RemoveFailed {
+                reason: reason.clone(),
+            }))
             .await;
-        match removed {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                return Err(EngineError::Workspace {
-                    name,
-                    dir,
-                    reason: process::chain(&error),
-                });
-            }
-            Err(_) => return Err(EngineError::ShuttingDown),
+            let dir = self.record.place.dir().clone();
+            self.waiting.refuse_destroyed(|| EngineError::NotRemoved {
+                name: name.clone(),
+                dir: dir.clone(),
+                reason: reason.clone(),
+            });
+            self.not_removed = Some(reason);
+            return Ok(());
         }
         crash::point("lifecycle.files-removed");
-        let now = clock::now();
         let entry = Change::Journal(Entry {
-            at: now.0,
+            at: clock::now().0,
             kind: "agent.destroyed".into(),
             agent: Some(name.to_string()),
             session: None,
             body: "{}".into(),
         });
-        self.write(vec![
-            Change::DeleteAgent {
-                name: name.to_string(),
-            },
-            entry,
-        ])
-        .await?;
+        let forget = Change::DeleteAgent {
+            name: name.to_string(),
+        };
+        if let Err(error) = self.write(vec![forget, entry]).await {
+            // Its row says that it is being destroyed, so the next daemon finishes this.
+            warn!(agent = %name, error = %process::chain(&error), "could not forget a destroyed agent yet");
+        }
         self.around.registry.remove(&name);
         self.gone = true;
+        let _ = self.around.gone.send(self.record.id.clone()).await; // Nobody listens when the daemon stops.
         Ok(())
+    }
+
+    async fn remove_files(&self) -> Result<(), String> {
+        let (workspace, place) = (self.around.workspace.clone(), self.record.place.clone());
+        let log = self.around.launcher.log_of(&self.record.name);
+        let removed = self.around.tasks.spawn_blocking(move |_| {
+            workspace.remove(&place)?;
+            log.remove();
+            Ok::<(), WorkspaceError>(())
+        });
+        match removed.await {
+            Ok(removed) => removed.map_err(|error| process::chain(&error)),
+            Err(_) => Err("the daemon is shutting down".to_owned()),
+        }
     }
 
     fn answer_those_who_wait(&mut self) {

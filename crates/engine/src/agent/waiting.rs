@@ -29,6 +29,16 @@ impl Waiting {
         self.0.push((until, reply));
     }
 
+    /// Whoever waits for the agent to be gone waits in vain.
+    pub(super) fn refuse_destroyed(&mut self, refusal: impl Fn() -> EngineError) {
+        for (until, reply) in std::mem::take(&mut self.0) {
+            match until {
+                Until::Destroyed => answer(reply, Err(refusal())),
+                Until::Started | Until::Stopped => self.0.push((until, reply)),
+            }
+        }
+    }
+
     /// Answers those whose time has come.
     pub(super) fn answer(
         &mut self,

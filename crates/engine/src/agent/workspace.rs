@@ -16,6 +16,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{InstanceFile, Place, WorkDir, WorkDirConflict, instance_file::FILE_NAME};
 
+/// Folders of the system: an agent at work in one of them would be at work on the machine.
+const SYSTEM: [&str; 11] = [
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr",
+];
+
 /// Where workspaces are, and how they are written.
 #[derive(Debug, Clone)]
 pub(crate) struct Workspace {
@@ -46,6 +51,8 @@ pub(crate) enum WorkspaceError {
         "the folder is not empty; `overwrite` replaces files of the same name, `append` keeps them"
     )]
     NotEmpty,
+    #[error("it is a folder of the system, or of the daemon itself")]
+    Forbidden,
     #[error("another agent works there already (it has {FILE_NAME})")]
     OtherAgent,
     #[error("{path} there is a link; `append` keeps it, or move it away")]
@@ -74,6 +81,7 @@ impl Workspace {
             None => Ok(Place::Own { dir: own }),
             Some(WorkDir { dir, .. }) if !dir.is_absolute() => Err(WorkspaceError::NotAFolder),
             Some(WorkDir { dir, conflict }) => {
+                self.refuse_forbidden(dir)?;
                 let undo = survey(dir, *conflict, paths)?;
                 Ok(Place::Users {
                     dir: dir.clone(),
@@ -82,6 +90,17 @@ impl Workspace {
                 })
             }
         }
+    }
+
+    /// A folder of the system, or one that holds or is held by the daemon's own, is nobody's to work in.
+    fn refuse_forbidden(&self, dir: &Path) -> Result<(), WorkspaceError> {
+        let dir = files::resolve(dir);
+        let home = files::resolve(self.instances_dir.parent().unwrap_or(&self.instances_dir));
+        let of_the_system = SYSTEM.iter().any(|folder| dir.starts_with(folder));
+        if dir.starts_with(&home) || home.starts_with(&dir) || of_the_system {
+            return Err(WorkspaceError::Forbidden);
+        }
+        Ok(())
     }
 
     /// Writes the plan. On failure the caller undoes it.

@@ -22,10 +22,10 @@ const AUTO_DESTROY: &str = "autoDestroy";
 /// Runs to its end even if the asker leaves, so that nothing is left half-made.
 pub(super) async fn create(
     library: &Library,
+    template: Arc<Template>,
     around: &Arc<Surroundings>,
     create: Create,
 ) -> Result<Arc<AgentView>, EngineError> {
-    let template = library.template(&create.template)?;
     let shelf = library.shelf();
     let plan = catalog::plan(&template, &shelf.components, &create.name).map_err(|missing| {
         let missing = missing.iter().map(ToString::to_string).collect();
@@ -166,7 +166,17 @@ async fn finish(
         });
     }
     crash::point("create.instance-file");
-    keep(around, &record).await?;
+    if let Err(error) = keep(around, &record).await {
+        take_back(
+            around,
+            &AgentRecord {
+                place: settled,
+                ..record
+            },
+        )
+        .await;
+        return Err(error);
+    }
     crash::point("create.kept");
     let workspace = around.workspace.clone();
     if let Err(error) = blocking(around, move || workspace.settle(&settled)).await? {

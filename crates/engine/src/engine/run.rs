@@ -62,15 +62,12 @@ impl Engine {
     pub async fn run(&self, run: RunAgent) -> Result<RunResult, EngineError> {
         self.refuse_when_closing()?;
         let borrowed = match self.sessions().via(&run.name)? {
-            Some(_) => false,
-            None => {
-                self.start(run.name.as_str()).await?;
-                true
-            }
+            Some(_) if !self.borrowers().is_lent(&run.name) => None,
+            _ => Some(self.borrow(&run.name).await?),
         };
         let result = self.run_open(&run).await;
-        if borrowed {
-            let _ = self.stop(run.name.as_str()).await; // A failure is in the agent's status.
+        if let Some(loan) = borrowed {
+            loan.give_back().await;
         }
         result
     }
@@ -128,6 +125,7 @@ impl Engine {
         if let Some(session) = &run.session
             && self.sessions().get(session).await.is_ok()
         {
+            self.sessions().check_owner(session, &run.name).await?;
             return Ok(session.clone());
         }
         let via = self.sessions().via(&run.name)?.unwrap_or(Via::Process);

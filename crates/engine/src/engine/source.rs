@@ -8,7 +8,10 @@ use std::{
 };
 
 use catalog::McpServer;
-use domain::{Name, permission::Policy};
+use domain::{
+    Name,
+    permission::{Decision, Policy, Rule},
+};
 use platform::Tasks;
 
 use super::Registry;
@@ -84,16 +87,35 @@ impl AgentSource {
         Ok(self.find(agent)?.1.place.dir().clone())
     }
 
+    /// What tells the agent from a later one of the same name.
+    pub(crate) fn id(&self, agent: &Name) -> Result<String, EngineError> {
+        Ok(self.find(agent)?.1.id.clone())
+    }
+
+    /// An agent is gone, and so is the program that was run for it.
+    pub(crate) fn forget(&self, agent_id: &str) {
+        self.print
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(agent_id);
+    }
+
     /// The node's rules, then the template's.
     pub(crate) fn policy(&self, agent: &Name, node: &Policy) -> Policy {
         let template = self
             .find(agent)
             .ok()
             .and_then(|(_, record)| record.template.permissions.clone());
-        let template = template
-            .and_then(|rules| serde_json::from_value(serde_json::Value::Object(rules)).ok());
-        // Rules that cannot be read must not open anything: without them everything is asked about.
-        Policy::layered(node, &template.unwrap_or_default())
+        let template = match template.map(|rules| Policy::from_object(&rules)) {
+            None => Policy::default(),
+            Some(Ok(policy)) => policy,
+            // Rules that cannot be read must not open anything: everything is asked about.
+            Some(Err(_)) => Policy {
+                rules: vec![Rule::any(Decision::Ask)],
+                default: None,
+            },
+        };
+        Policy::layered(node, &template)
     }
 
     fn find(
@@ -120,7 +142,11 @@ impl AgentSource {
         let driver = (self.drivers.print)(PrintProgram {
             backend: backend.backend_type().as_str().to_owned(),
             program: backend.executable_path().map(PathBuf::from),
-            args: backend.args(),
+            args: if backend.backend_type().takes_args() {
+                backend.args()
+            } else {
+                Some(backend.extra_args())
+            },
             model: backend.model().map(str::to_owned),
             around: surroundings(&self.launcher, &self.tasks, record),
         })?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::{
     permission::{self, Audience, Call, Policy},
-    turn::{Answer, AskId, AskKind, EventKind},
+    turn::{Answer, AskId, AskKind, TurnId},
 };
 use tokio::sync::oneshot;
 
@@ -70,21 +70,25 @@ pub(super) struct OpenAsks {
 }
 
 impl OpenAsks {
-    pub(super) fn fresh_id(&mut self) -> AskId {
+    /// With the turn in it, so that an answer that comes late meets no other ask.
+    pub(super) fn fresh_id(&mut self, turn: Option<TurnId>) -> AskId {
         self.next += 1;
-        AskId(format!("ask-{}", self.next))
+        AskId(format!(
+            "ask-{}-{}",
+            turn.map_or(0, |turn| turn.0),
+            self.next
+        ))
     }
 
     pub(super) fn insert(&mut self, id: AskId, answer: oneshot::Sender<Answer>) {
         self.waiting.insert(id, answer);
     }
 
-    /// Gives the turn its answer; the event for everybody else.
-    pub(super) fn settle(&mut self, ask: AskId, answer: Answer, by: Option<String>) -> EventKind {
-        if let Some(waiting) = self.waiting.remove(&ask) {
-            let _ = waiting.send(answer.clone()); // The turn may have withdrawn its question.
+    /// Gives the turn its answer.
+    pub(super) fn deliver(&mut self, ask: &AskId, answer: Answer) {
+        if let Some(waiting) = self.waiting.remove(ask) {
+            let _ = waiting.send(answer); // The turn may have withdrawn its question.
         }
-        EventKind::AskSettled { ask, answer, by }
     }
 
     /// Asks that the turn no longer waits for.

@@ -17,6 +17,9 @@ pub(super) const FLUSH_AFTER: Duration = Duration::from_millis(50);
 /// How much may wait before it is stored at once.
 pub(super) const FLUSH_BYTES: usize = 64 * 1024;
 
+/// How large a batch grows in the store: whoever wants one event of it reads all of it.
+const BATCH_BYTES: usize = 256 * 1024;
+
 /// The longest body of a journal line: a tool's input may be a whole file, which is among the events.
 const BODY_MAX: usize = 16 * 1024;
 
@@ -30,7 +33,7 @@ pub(super) async fn flush(
 ) -> Result<(), StoreError> {
     let events = log.unstored();
     let last = events.last().map(|event| event.seq);
-    changes.extend(batch(session, &events));
+    changes.extend(batches(session, &events));
     changes.extend(
         events
             .iter()
@@ -48,21 +51,32 @@ pub(super) async fn flush(
     Ok(())
 }
 
-fn batch(session: &str, events: &[Arc<Event>]) -> Option<Change> {
-    let (first, last) = (events.first()?, events.last()?);
-    let mut lines = String::new();
+/// The events as rows of the store, in order.
+fn batches(session: &str, events: &[Arc<Event>]) -> Vec<Change> {
+    let mut batches: Vec<EventBatch> = Vec::new();
     for event in events {
-        lines
-            .push_str(&serde_json::to_string(event.as_ref()).expect("an event has only text keys"));
-        lines.push('\n');
+        let line = serde_json::to_string(event.as_ref()).expect("an event has only text keys");
+        let batch = match batches.pop() {
+            Some(batch) if batch.lines.len() + line.len() < BATCH_BYTES => batch,
+            full => {
+                batches.extend(full);
+                EventBatch {
+                    session: session.to_owned(),
+                    first: event.seq,
+                    last: event.seq,
+                    at: event.at.0,
+                    lines: String::new(),
+                }
+            }
+        };
+        batches.push(EventBatch {
+            last: event.seq,
+            at: event.at.0,
+            lines: batch.lines + &line + "\n",
+            ..batch
+        });
     }
-    Some(Change::AppendEvents(EventBatch {
-        session: session.to_owned(),
-        first: first.seq,
-        last: last.seq,
-        at: last.at.0,
-        lines,
-    }))
+    batches.into_iter().map(Change::AppendEvents).collect()
 }
 
 /// What the journal tells of an event: turns, tool calls and decisions, not every word.
@@ -97,4 +111,42 @@ fn journal_entry(session: &str, agent: &Name, event: &Event) -> Option<Change> {
         session: Some(session.to_owned()),
         body,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::Timestamp;
+
+    use super::*;
+
+    fn event(seq: u64, size: usize) -> Arc<Event> {
+        Arc::new(Event {
+            seq,
+            at: Timestamp(7),
+            kind: EventKind::Text {
+                text: "x".repeat(size),
+            },
+            raw: None,
+        })
+    }
+
+    /// The first and last event and the number of lines of each batch.
+    fn shapes(events: &[Arc<Event>]) -> Vec<(u64, u64, usize)> {
+        let shape = |change| match change {
+            Change::AppendEvents(batch) => (batch.first, batch.last, batch.lines.lines().count()),
+            other => panic!("{other:?}"),
+        };
+        batches("s", events).into_iter().map(shape).collect()
+    }
+
+    #[test]
+    fn a_flood_is_stored_in_batches_of_bounded_size_without_a_gap() {
+        assert_eq!(shapes(&[]), []);
+        assert_eq!(shapes(&[event(3, 1), event(4, 1)]), [(3, 4, 2)]);
+        let third = BATCH_BYTES / 3;
+        let flood: Vec<_> = (1..=5).map(|seq| event(seq, third)).collect();
+        assert_eq!(shapes(&flood), [(1, 2, 2), (3, 4, 2), (5, 5, 1)]);
+        let huge = [event(1, 1), event(2, 2 * BATCH_BYTES), event(3, 1)];
+        assert_eq!(shapes(&huge), [(1, 1, 1), (2, 2, 1), (3, 3, 1)]);
+    }
 }

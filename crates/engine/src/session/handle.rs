@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use domain::{
+    Name,
     session::{ClientId, WhenBusy},
     turn::{Answer, AskId, TurnId},
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::SessionView;
-use crate::{EngineError, EventLog, TurnOptions};
+use crate::{EngineError, EventLog, TurnOptions, engine::Via};
 
 /// What a face wants of a session.
 #[derive(Debug)]
@@ -48,6 +49,10 @@ pub(super) type Reply = oneshot::Sender<Result<(), EngineError>>;
 /// The way to a session's task.
 #[derive(Debug, Clone)]
 pub(super) struct Handle {
+    /// How its agent is reached.
+    pub(super) reach: (Name, Via),
+    /// Whose conversation it is.
+    pub(super) agent_id: String,
     pub(super) commands: mpsc::Sender<Command>,
     pub(super) log: Arc<EventLog>,
     pub(super) view: watch::Receiver<SessionView>,

@@ -14,6 +14,8 @@ use crate::{clock, engine::Via};
 pub(crate) struct SessionRecord {
     pub(crate) id: String,
     pub(crate) agent: Name,
+    /// Tells this agent from a later one of the same name.
+    pub(crate) agent_id: String,
     /// Where the conversation takes place; the same after a restart.
     pub(crate) cwd: PathBuf,
     /// The agent's own id of the conversation, once there is one.

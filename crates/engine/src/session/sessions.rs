@@ -103,8 +103,13 @@ impl Sessions {
                 .last_event(&row.id)
                 .await
                 .map_err(of(&row.id))?;
+            let orphan =
+                self.inner.around.agents.id(&record.agent).ok().as_ref() != Some(&record.agent_id);
             let handle = task::spawn(record, last + 1, &self.inner.around);
-            self.live().insert(row.id, handle);
+            self.live().insert(row.id.clone(), handle);
+            if orphan {
+                self.close(&row.id).await?;
+            }
         }
         Ok(())
     }
@@ -125,12 +130,14 @@ impl Sessions {
         via: Via,
         agent_session: Option<String>,
     ) -> Result<SessionView, EngineError> {
-        let cwd = self.inner.around.agents.workspace(&create.agent)?;
+        let agents = &self.inner.around.agents;
+        let (cwd, agent_id) = (agents.workspace(&create.agent)?, agents.id(&create.agent)?);
         let now = clock::now();
         let idle_ttl = create.idle_ttl.unwrap_or(IDLE_TTL);
         let record = SessionRecord {
             id: format!("s-{}", uuid::Uuid::now_v7()),
             agent: create.agent,
+            agent_id,
             cwd,
             agent_session,
             via,
@@ -153,6 +160,21 @@ impl Sessions {
         let view = handle.view.borrow().clone();
         self.live().insert(id, handle);
         Ok(view)
+    }
+
+    /// An agent is gone: its conversations are over.
+    pub(crate) async fn agent_gone(&self, agent_id: &str) {
+        self.inner.around.agents.forget(agent_id);
+        let ids: Vec<String> = {
+            let live = self.live();
+            live.iter()
+                .filter(|(_, handle)| handle.agent_id == agent_id)
+                .map(|(id, _)| id.clone())
+                .collect()
+        };
+        for id in ids {
+            let _ = self.close(&id).await; // It may have ended meanwhile.
+        }
     }
 
     /// How the agent can be reached now, if it can.
@@ -193,6 +215,16 @@ impl Sessions {
         Ok(record.past_view(last))
     }
 
+    /// Refuses a session of another agent.
+    pub async fn check_owner(&self, id: &str, agent: &Name) -> Result<(), EngineError> {
+        let view = self.get(id).await?;
+        if view.agent_name != agent.as_str() {
+            let (id, owner, name) = (id.to_owned(), view.agent_name, agent.clone());
+            return Err(EngineError::OtherSession { id, owner, name });
+        }
+        Ok(())
+    }
+
     /// Attaches a client. It reads events with [`Sessions::events`].
     pub async fn attach(&self, id: &str, client: AttachAs) -> Result<SessionView, EngineError> {
         let AttachAs { client, answers } = client;
@@ -220,6 +252,10 @@ impl Sessions {
             options,
             when_busy,
         } = prompt;
+        let reachable = self.live().get(id).map(|handle| handle.reach.clone());
+        if let Some((agent, via)) = reachable {
+            self.inner.around.agents.source(&agent, via)?;
+        }
         self.send(id, |reply| Command::Prompt {
             text,
             options,

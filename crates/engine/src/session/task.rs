@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use domain::{
     permission::{Audience, Policy},
     session::{ClientId, Effect, Input, Lease, Session, WhenBusy},
-    turn::{EventKind, Stop, TurnId},
+    turn::{Answer, AskId, EventKind, Stop, TurnId},
 };
 use platform::{Tasks, crash};
 use store::Store;
@@ -36,6 +36,12 @@ const COMMANDS_MAX: usize = 64;
 /// Asks that may wait to be decided: an agent has one open, rarely a few.
 const ASKS_MAX: usize = 32;
 
+/// How long an idle session keeps its conversation open in the agent.
+const UNBIND_AFTER: std::time::Duration = std::time::Duration::from_secs(15);
+
+/// How long a full disk has before events are stored again.
+const FLUSH_AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// What a session needs of its surroundings.
 #[derive(Debug)]
 pub(crate) struct Surroundings {
@@ -44,6 +50,13 @@ pub(crate) struct Surroundings {
     pub(crate) agents: Arc<AgentSource>,
     /// Rules of the whole node, which come before those of a template.
     pub(crate) node_policy: Policy,
+}
+
+/// Whether what happened is on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Yes,
+    NotYet,
 }
 
 struct SessionTask {
@@ -62,6 +75,8 @@ struct SessionTask {
     done: mpsc::Sender<Done>,
     tick_at: Option<Instant>,
     flush_at: Option<Instant>,
+    /// When the agent's side of a session that nobody uses is let go; it is taken up again with the next prompt.
+    unbind_at: Option<Instant>,
     over: bool,
 }
 
@@ -71,6 +86,8 @@ pub(super) fn spawn(record: SessionRecord, next_seq: u64, around: &Arc<Surroundi
     let (asks_in, asks) = mpsc::channel(ASKS_MAX);
     let (done_in, done) = mpsc::channel(1);
     let log = Arc::new(EventLog::new(next_seq));
+    let agent_id = record.agent_id.clone();
+    let reach = (record.agent.clone(), record.via);
     let machine = Session::new(record.idle_ttl(), record.turns, clock::now());
     let (view_in, view) = watch::channel(record.past_view(next_seq - 1));
     let mut task = SessionTask {
@@ -88,12 +105,15 @@ pub(super) fn spawn(record: SessionRecord, next_seq: u64, around: &Arc<Surroundi
         cancel: CancellationToken::new(),
         done: done_in,
         flush_at: None,
+        unbind_at: None,
         over: false,
     };
     around
         .tasks
         .spawn(|stop| async move { task.run(stop, inbox, asks, done).await });
     Handle {
+        reach,
+        agent_id,
         commands,
         log,
         view,
@@ -110,7 +130,7 @@ impl SessionTask {
     ) {
         self.end_interrupted_turn().await;
         while !self.over {
-            let (tick_at, flush_at) = (self.tick_at, self.flush_at);
+            let (tick_at, flush_at, unbind_at) = (self.tick_at, self.flush_at, self.unbind_at);
             let seen = self.log.last_seq();
             tokio::select! { biased;
                 () = stop.cancelled() => break,
@@ -120,7 +140,10 @@ impl SessionTask {
                     Some(command) => self.on_command(command).await,
                     None => break, // The engine is gone.
                 },
-                () = due(flush_at) => self.flush(Vec::new()).await,
+                () = due(flush_at) => {
+                    self.flush(Vec::new()).await;
+                }
+                () = due(unbind_at) => self.unbind(),
                 () = self.log.newer_than(seen), if flush_at.is_none() => self.plan_flush(),
                 () = due(tick_at) => {
                     self.tick_at = None;
@@ -129,10 +152,23 @@ impl SessionTask {
             }
             self.withdraw_what_nobody_waits_for().await;
             self.plan_flush();
+            self.plan_unbind();
             self.show();
         }
-        self.flush(Vec::new()).await;
+        self.end_what_runs().await;
+        self.keep().await;
         self.show();
+        self.log.finish();
+    }
+
+    /// The session ends before its turn does: whoever waits for the turn is told.
+    async fn end_what_runs(&mut self) {
+        let Some(turn) = self.record.running.take().filter(|_| self.over) else {
+            return;
+        };
+        let stop = Stop::Cancelled;
+        self.log
+            .append_held(EventKind::TurnEnded { turn, stop }, None);
     }
 
     /// A turn that ran when the last daemon ended is over; its session is not.
@@ -142,7 +178,7 @@ impl SessionTask {
         };
         let message =
             "the daemon ended during this turn; its last moments may be missing".to_owned();
-        self.log.append(
+        self.log.append_held(
             EventKind::TurnEnded {
                 turn,
                 stop: Stop::Failed { message },
@@ -180,6 +216,8 @@ impl SessionTask {
             } => {
                 if answers {
                     self.answering.insert(client.clone());
+                } else {
+                    self.answering.remove(&client);
                 }
                 self.answer(reply, Input::Attach { client }).await;
             }
@@ -219,7 +257,7 @@ impl SessionTask {
             .agents
             .policy(&self.record.agent, &self.around.node_policy);
         let workspace = self.record.cwd.to_string_lossy().into_owned();
-        let id = self.asks.fresh_id();
+        let id = self.asks.fresh_id(self.machine.turn());
         match asks::decide(&policy, &kind, &workspace, self.audience()) {
             Decision::Settled {
                 answer: decided,
@@ -229,25 +267,35 @@ impl SessionTask {
                     id: id.clone(),
                     kind,
                 };
-                self.log.append(EventKind::Ask(ask), raw);
-                self.log.append(EventKind::Notice { text: why }, None);
+                self.log.append_held(EventKind::Ask(ask), raw);
+                self.log.append_held(EventKind::Notice { text: why }, None);
                 self.asks.insert(id.clone(), answer);
-                let settled = self.asks.settle(id, decided, Some("policy".to_owned()));
-                self.log.append(settled, None);
-                // A decision is on disk before anything depends on it; the agent goes on meanwhile only with its answer.
-                self.flush(Vec::new()).await;
+                self.settle(id, decided, Some("policy".to_owned())).await;
             }
             Decision::Open => {
                 let ask = domain::turn::Ask {
                     id: id.clone(),
                     kind: kind.clone(),
                 };
-                self.log.append(EventKind::Ask(ask), raw);
+                self.log.append_held(EventKind::Ask(ask), raw);
                 self.flush(Vec::new()).await;
                 self.asks.insert(id.clone(), answer);
                 self.try_input(Input::Asked { ask: id, kind }).await;
             }
         }
+    }
+
+    /// The decision is on disk before the agent acts on it.
+    async fn settle(&mut self, ask: AskId, answer: Answer, by: Option<String>) {
+        let settled = EventKind::AskSettled {
+            ask: ask.clone(),
+            answer: answer.clone(),
+            by,
+        };
+        self.log.append_held(settled, None);
+        self.flush(Vec::new()).await;
+        crash::point("session.ask-settled");
+        self.asks.deliver(&ask, answer);
     }
 
     fn audience(&self) -> Audience {
@@ -283,7 +331,7 @@ impl SessionTask {
         }
         self.record.running = None;
         self.record.last_activity_at = clock::now();
-        self.log.append(
+        self.log.append_held(
             EventKind::TurnEnded {
                 turn,
                 stop: stop.clone(),
@@ -331,16 +379,18 @@ impl SessionTask {
             Effect::Begin { turn } => self.begin(turn).await,
             Effect::CancelTurn { .. } => self.cancel.cancel(),
             Effect::Settle { ask, answer, by } => {
-                let settled = self.asks.settle(ask, answer, by.map(|client| client.0));
-                self.log.append(settled, None);
+                self.settle(ask, answer, by.map(|client| client.0)).await;
             }
-            Effect::Drop { turns } => self.prompts.retain(|(turn, _, _)| !turns.contains(turn)),
-            Effect::Release => {
-                if let Some(binding) = self.binding.take() {
-                    self.around.tasks.spawn(|_| async move {
-                        binding.driver.close(&binding.conversation).await
-                    });
+            Effect::Drop { turns } => {
+                self.prompts.retain(|(turn, _, _)| !turns.contains(turn));
+                for turn in turns {
+                    let stop = Stop::Cancelled;
+                    self.log
+                        .append_held(EventKind::TurnEnded { turn, stop }, None);
                 }
+            }
+            Effect::Release => {
+                self.unbind();
                 self.over = true;
             }
             Effect::TickAt { at } => self.tick_at = Some(Instant::now() + at.since(clock::now())),
@@ -359,15 +409,25 @@ impl SessionTask {
         self.cancel = CancellationToken::new();
         self.record.running = Some(turn);
         self.record.last_activity_at = clock::now();
-        self.log.append(
+        self.log.append_held(
             EventKind::TurnStarted {
                 turn,
                 prompt: prompt.clone(),
             },
             None,
         );
-        // The prompt is on disk before the agent sees it.
-        self.keep().await;
+        // The prompt is on disk before the agent sees it, or the agent does not see it.
+        if self.keep().await == Kept::NotYet {
+            let message = "the prompt could not be stored; is the disk full?".to_owned();
+            let stop = Stop::Failed { message };
+            let done = Done {
+                turn,
+                stop,
+                binding: None,
+            };
+            let _ = self.done.try_send(done); // There is room: no turn runs.
+            return;
+        }
         crash::point("session.turn-kept");
         let work = TurnWork {
             turn,
@@ -385,26 +445,53 @@ impl SessionTask {
                 () = stop.cancelled() => return,
                 finished = work.carry_out() => finished,
             };
-            let _ = done.send(finished).await; // The session may have been closed.
+            // A session that was closed meanwhile lets go of the conversation through us.
+            if let Err(unsent) = done.send(finished).await
+                && let Some(Binding {
+                    driver,
+                    conversation,
+                }) = unsent.0.binding
+            {
+                driver.close(&conversation).await;
+            }
         });
+    }
+
+    /// Agents keep only so many conversations at once, so one that nobody uses does not stay open.
+    fn plan_unbind(&mut self) {
+        let unused = self.binding.is_some() && self.machine.lease() == Lease::Idle;
+        self.unbind_at = match (unused, self.unbind_at) {
+            (false, _) => None,
+            (true, Some(at)) => Some(at),
+            (true, None) => Some(Instant::now() + UNBIND_AFTER),
+        };
+    }
+
+    fn unbind(&mut self) {
+        self.unbind_at = None;
+        if let Some(binding) = self.binding.take() {
+            self.around
+                .tasks
+                .spawn(|_| async move { binding.driver.close(&binding.conversation).await });
+        }
     }
 
     fn plan_flush(&mut self) {
         let (events, weight) = self.log.unstored_len();
         self.flush_at = match (events, weight) {
             (0, _) => None,
-            (_, FLUSH_BYTES..) => Some(Instant::now()),
+            (_, FLUSH_BYTES..) if self.flush_at.is_none() => Some(Instant::now()),
             _ => self.flush_at.or_else(|| Some(Instant::now() + FLUSH_AFTER)),
         };
     }
 
     /// Keeps the record, with every event that is not stored yet.
-    async fn keep(&mut self) {
+    async fn keep(&mut self) -> Kept {
         let change = self.record.change();
-        self.flush(vec![change]).await;
+        self.flush(vec![change]).await
     }
 
-    async fn flush(&mut self, changes: Vec<store::Change>) {
+    async fn flush(&mut self, changes: Vec<store::Change>) -> Kept {
         self.flush_at = None;
         let flushed = flush::flush(
             &self.around.store,
@@ -416,10 +503,14 @@ impl SessionTask {
         .await;
         if let Err(error) = flushed {
             warn!(session = %self.record.id, error = %chain(&error), "could not keep what happened");
+            self.log.release();
+            self.flush_at = Some(Instant::now() + FLUSH_AGAIN);
+            return Kept::NotYet;
         }
         if self.machine.turn().is_none() && self.machine.lease() == Lease::Idle {
             self.log.forget();
         }
+        Kept::Yes
     }
 
     fn show(&self) {

@@ -19,6 +19,21 @@ pub fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
+/// Where a path really leads: links are followed as far as the path exists, the rest stays as it is.
+pub fn resolve(path: &Path) -> PathBuf {
+    for known in path.ancestors() {
+        if let Ok(real) = known.canonicalize() {
+            let rest = path.strip_prefix(known).unwrap_or(Path::new(""));
+            return if rest.as_os_str().is_empty() {
+                real
+            } else {
+                real.join(rest)
+            };
+        }
+    }
+    path.to_owned()
+}
+
 /// Whether it is a Unix socket.
 pub fn is_socket(path: &Path) -> bool {
     path.symlink_metadata()

@@ -11,6 +11,7 @@ use crate::{error::RpcError, params, server::Call};
 
 pub(super) async fn run(call: &Call) -> Result<PromptResult, RpcError> {
     let given: RunParams = call.params()?;
+    params::prompt("prompt", &given.prompt)?;
     let engine = &call.service.engine;
     let session = given.options.session_id.clone();
     let options = options(given.options);
@@ -49,10 +50,14 @@ pub(super) async fn run(call: &Call) -> Result<PromptResult, RpcError> {
 
 pub(super) async fn prompt(call: &Call) -> Result<PromptResult, RpcError> {
     let given: AgentPromptParams = call.params()?;
+    params::prompt("message", &given.message)?;
     let agent = params::name("name", &given.name)?;
     let sessions = call.service.engine.sessions();
     let id = match given.session_id {
-        Some(id) => id,
+        Some(id) => {
+            sessions.check_owner(&id, &agent).await?;
+            id
+        }
         None => {
             let create = CreateSession {
                 agent,

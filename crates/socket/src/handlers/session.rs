@@ -27,6 +27,9 @@ const PAGE_MAX: u32 = 1000;
 /// Bytes of events in one page: far below the ceiling of a line.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
+/// What a line of the journal takes beside its body, and room for escapes.
+const LINE_OVERHEAD: usize = 512;
+
 /// Lines of the journal that one answer holds unless the caller asks for fewer.
 const JOURNAL_MAX: u32 = 1000;
 
@@ -70,6 +73,7 @@ pub(super) async fn attach(call: &Call) -> Result<SessionView, RpcError> {
 
 pub(super) async fn prompt(call: &Call) -> Result<PromptResult, RpcError> {
     let given: SessionPromptParams = call.params()?;
+    params::prompt("text", &given.text)?;
     let when_busy = if given.queue {
         WhenBusy::Queue
     } else {
@@ -222,5 +226,13 @@ pub(super) async fn journal(call: &Call) -> Result<Vec<JournalLine>, RpcError> {
         session: row.session,
         body: serde_json::from_str(&row.body).unwrap_or(Value::String(row.body)),
     };
-    Ok(rows.into_iter().map(line).collect())
+    // The newest that fit: an answer is a line, too.
+    let mut bytes = 0;
+    let fits = |row: &engine::JournalRow| {
+        bytes += row.body.len() + LINE_OVERHEAD;
+        bytes <= PAGE_BYTES
+    };
+    let mut lines: Vec<JournalLine> = rows.into_iter().rev().take_while(fits).map(line).collect();
+    lines.reverse();
+    Ok(lines)
 }

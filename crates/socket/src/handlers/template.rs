@@ -17,7 +17,7 @@ pub(super) async fn list(call: &Call) -> Result<Vec<Arc<Template>>, RpcError> {
 
 pub(super) async fn get(call: &Call) -> Result<Arc<Template>, RpcError> {
     let given: NameParams = call.params()?;
-    Ok(call.service.engine.library().template(&given.name)?)
+    Ok(call.service.engine.template(&given.name).await?)
 }
 
 pub(super) async fn load(call: &Call) -> Result<Arc<Template>, RpcError> {

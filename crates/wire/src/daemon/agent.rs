@@ -107,6 +107,12 @@ pub struct ResolveResult {
     pub command: String,
     pub args: Vec<String>,
     pub env: BTreeMap<String, String>,
+    /// Variables of its own environment that the client passes on: `NAME`, or `PREFIX_*`.
+    #[serde(default)]
+    pub pass_env: Vec<String>,
+    /// `workspace`, or `client` where sessions may work in a folder of the client's.
+    #[serde(default)]
+    pub cwd: String,
     pub created: bool,
 }
 

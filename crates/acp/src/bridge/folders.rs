@@ -1,0 +1,431 @@
+//! The folder in `session/new`, `session/load` and `session/resume`: found while the bytes pass, and replaced.
+//!
+//! Nothing waits for the end of a line. Bytes are held back only from a folder that comes before the name of its method
+//! up to that name; what follows the name of any other method is only searched for the end of the line. Text that is not
+//! JSON passes as it is. A method that is named twice counts by its first name, since a client that names it twice is broken.
+
+use std::path::Path;
+
+use jsonrpc::LINE_MAX;
+
+/// The longest name that matters is `session/resume` with every letter escaped, six bytes each.
+const WORD_MAX: usize = 14 * 6;
+
+/// What takes the place of the client's folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folders {
+    begun: Vec<u8>,
+    loaded: Vec<u8>,
+}
+
+/// Replaces folders in a stream of lines that is cut anywhere.
+#[derive(Debug)]
+pub struct FolderRewriter {
+    folders: Folders,
+    state: State,
+    method: Method,
+    /// The text of the name or the method being read, as it stands there.
+    word: Vec<u8>,
+    /// What becomes of the bytes that are read now.
+    flow: Flow,
+    held: Vec<u8>,
+    /// The folders in `held`: where each begins and, once it is known, ends.
+    held_folders: Vec<(usize, Option<usize>)>,
+    /// What replaces the chunk, where it does not pass as it is.
+    out: Vec<u8>,
+    /// How many bytes of the chunk have gone their way already.
+    settled: usize,
+    altered: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    Passing,
+    /// Until it is known what the line is.
+    Holding,
+    /// A folder that has been replaced.
+    Dropping,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Method {
+    Unknown,
+    /// `session/new`.
+    Begins,
+    /// `session/load` or `session/resume`.
+    Loads,
+    Other,
+}
+
+/// Which object's members are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Message,
+    Params,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Member {
+    Method,
+    Params,
+    Folder,
+    Other,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Within {
+    /// An object or array, `depth` of them.
+    Nested {
+        depth: u32,
+    },
+    Text {
+        depth: u32,
+    },
+    /// Behind a backslash.
+    Escape {
+        depth: u32,
+    },
+    /// A number, or a word like `null`.
+    Scalar,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Before the message of a line.
+    Start,
+    /// Nothing that matters comes before the end of the line.
+    Rest,
+    Members(Level),
+    Name {
+        level: Level,
+        escaped: bool,
+    },
+    Colon(Level, Member),
+    Value(Level, Member),
+    Inside(Level, Member, Within),
+}
+
+impl Folders {
+    /// `begun` is where new sessions work, `loaded` where earlier ones are found.
+    pub fn new(begun: &Path, loaded: &Path) -> Self {
+        let text = |path: &Path| {
+            let path = path.to_string_lossy();
+            serde_json::to_vec(&path).expect("text is always JSON")
+        };
+        Self {
+            begun: text(begun),
+            loaded: text(loaded),
+        }
+    }
+}
+
+impl FolderRewriter {
+    pub fn new(folders: Folders) -> Self {
+        Self {
+            folders,
+            state: State::Start,
+            method: Method::Unknown,
+            word: Vec::new(),
+            flow: Flow::Passing,
+            held: Vec::new(),
+            held_folders: Vec::new(),
+            out: Vec::new(),
+            settled: 0,
+            altered: false,
+        }
+    }
+
+    /// What goes on to the agent now that `chunk` has come; mostly the chunk itself.
+    pub fn rewrite<'a>(&'a mut self, chunk: &'a [u8]) -> &'a [u8] {
+        self.out.clear();
+        self.settled = 0;
+        self.altered = self.flow != Flow::Passing;
+        let mut at = 0;
+        while at < chunk.len() {
+            at = self.step(chunk, at);
+        }
+        if !self.altered {
+            return chunk;
+        }
+        self.settle(chunk, chunk.len());
+        &self.out
+    }
+
+    /// What was held back when the client stopped in the middle of a line.
+    pub fn finish(&mut self) -> &[u8] {
+        self.out.clear();
+        self.release();
+        &self.out
+    }
+
+    /// Reads on from `at`; gives where to go on.
+    fn step(&mut self, chunk: &[u8], at: usize) -> usize {
+        let rest = &chunk[at..];
+        let skipped = match self.state {
+            State::Rest => memchr::memchr(b'\n', rest),
+            State::Inside(_, member, Within::Text { .. }) if member != Member::Method => {
+                memchr::memchr3(b'"', b'\\', b'\n', rest)
+            }
+            _ => Some(0),
+        };
+        let Some(skipped) = skipped else {
+            return chunk.len();
+        };
+        let at = at + skipped;
+        if chunk[at] == b'\n' {
+            self.end_line(chunk, at);
+            return at + 1;
+        }
+        self.read(chunk, at)
+    }
+
+    fn end_line(&mut self, chunk: &[u8], at: usize) {
+        if self.flow != Flow::Passing {
+            self.settle(chunk, at);
+            self.release();
+        }
+        self.state = State::Start;
+        self.method = Method::Unknown;
+    }
+
+    fn read(&mut self, chunk: &[u8], at: usize) -> usize {
+        let byte = chunk[at];
+        let blank = matches!(byte, b' ' | b'\t' | b'\r');
+        match self.state {
+            State::Start if blank => {}
+            State::Start if byte == b'{' => self.state = State::Members(Level::Message),
+            State::Members(level) => match byte {
+                b'"' => {
+                    self.word.clear();
+                    let escaped = false;
+                    self.state = State::Name { level, escaped };
+                }
+                b'}' if level == Level::Params => self.state = State::Members(Level::Message),
+                b',' => {}
+                _ if blank => {}
+                _ => self.state = State::Rest,
+            },
+            State::Name { level, escaped } => self.read_name(level, escaped, byte),
+            State::Colon(level, member) => match byte {
+                b':' => self.state = State::Value(level, member),
+                _ if blank => {}
+                _ => self.state = State::Rest,
+            },
+            State::Value(_, _) if blank => {}
+            State::Value(level, member) => self.begin_value(chunk, at, level, member),
+            State::Inside(level, member, within) => {
+                return self.read_value(chunk, at, level, member, within);
+            }
+            State::Start | State::Rest => self.state = State::Rest,
+        }
+        at + 1
+    }
+
+    fn read_name(&mut self, level: Level, escaped: bool, byte: u8) {
+        if byte == b'"' && !escaped {
+            let member = match level {
+                Level::Message if means(&self.word, "method") => Member::Method,
+                Level::Message if means(&self.word, "params") => Member::Params,
+                Level::Params if means(&self.word, "cwd") => Member::Folder,
+                Level::Message | Level::Params => Member::Other,
+            };
+            self.state = State::Colon(level, member);
+            return;
+        }
+        self.collect(byte);
+        let escaped = byte == b'\\' && !escaped;
+        self.state = State::Name { level, escaped };
+    }
+
+    /// One byte more than matters is kept, so that a longer word is not taken for its beginning.
+    fn collect(&mut self, byte: u8) {
+        if self.word.len() <= WORD_MAX {
+            self.word.push(byte);
+        }
+    }
+
+    fn begin_value(&mut self, chunk: &[u8], at: usize, level: Level, member: Member) {
+        let byte = chunk[at];
+        if member == Member::Params && byte == b'{' {
+            self.state = State::Members(Level::Params);
+            return;
+        }
+        if member == Member::Folder {
+            self.begin_folder(chunk, at);
+        }
+        let within = match byte {
+            b'"' => {
+                self.word.clear();
+                Within::Text { depth: 0 }
+            }
+            b'{' | b'[' => Within::Nested { depth: 1 },
+            _ => Within::Scalar,
+        };
+        self.state = State::Inside(level, member, within);
+    }
+
+    /// Reads one byte of a value; gives where to go on.
+    fn read_value(
+        &mut self,
+        chunk: &[u8],
+        at: usize,
+        level: Level,
+        member: Member,
+        within: Within,
+    ) -> usize {
+        let byte = chunk[at];
+        let next = match (within, byte) {
+            (Within::Scalar, b',' | b'}' | b']' | b' ' | b'\t' | b'\r') => {
+                self.end_value(chunk, at, level, member);
+                return at; // It belongs to what comes after the value.
+            }
+            (Within::Scalar, _) => Within::Scalar,
+            (Within::Escape { depth }, _) => Within::Text { depth },
+            (Within::Text { depth }, b'\\') => Within::Escape { depth },
+            (Within::Text { depth: 0 }, b'"') | (Within::Nested { depth: 1 }, b'}' | b']') => {
+                self.end_value(chunk, at + 1, level, member);
+                return at + 1;
+            }
+            (Within::Text { depth }, b'"') => Within::Nested { depth },
+            (Within::Text { depth }, _) => Within::Text { depth },
+            (Within::Nested { depth }, b'"') => Within::Text { depth },
+            (Within::Nested { depth }, b'{' | b'[') => Within::Nested {
+                depth: depth.saturating_add(1),
+            },
+            (Within::Nested { depth }, b'}' | b']') => Within::Nested { depth: depth - 1 },
+            (Within::Nested { depth }, _) => Within::Nested { depth },
+        };
+        if member == Member::Method {
+            self.collect(byte);
+        }
+        self.state = State::Inside(level, member, next);
+        at + 1
+    }
+
+    fn end_value(&mut self, chunk: &[u8], end: usize, level: Level, member: Member) {
+        self.state = State::Members(level);
+        match member {
+            Member::Folder => self.end_folder(chunk, end),
+            Member::Method => self.know_method(chunk, end),
+            Member::Params | Member::Other => {}
+        }
+    }
+
+    fn know_method(&mut self, chunk: &[u8], end: usize) {
+        self.method = if means(&self.word, "session/new") {
+            Method::Begins
+        } else if means(&self.word, "session/load") || means(&self.word, "session/resume") {
+            Method::Loads
+        } else {
+            Method::Other
+        };
+        if self.flow == Flow::Holding {
+            self.settle(chunk, end);
+            self.release();
+        }
+        if self.method == Method::Other {
+            self.state = State::Rest;
+        }
+    }
+
+    fn begin_folder(&mut self, chunk: &[u8], at: usize) {
+        self.settle(chunk, at);
+        self.altered = true;
+        match self.folder() {
+            Some(folder) => {
+                self.out.extend_from_slice(&folder);
+                self.flow = Flow::Dropping;
+            }
+            None => {
+                self.flow = Flow::Holding;
+                self.held_folders.push((self.held.len(), None));
+            }
+        }
+    }
+
+    fn end_folder(&mut self, chunk: &[u8], end: usize) {
+        self.settle(chunk, end);
+        match self.flow {
+            Flow::Dropping => self.flow = Flow::Passing,
+            Flow::Holding => {
+                if let Some((_, last)) = self.held_folders.last_mut() {
+                    *last = Some(self.held.len());
+                }
+            }
+            Flow::Passing => {}
+        }
+    }
+
+    /// What replaces a folder of this message, once its method is known.
+    fn folder(&self) -> Option<Vec<u8>> {
+        match self.method {
+            Method::Begins => Some(self.folders.begun.clone()),
+            Method::Loads => Some(self.folders.loaded.clone()),
+            Method::Unknown | Method::Other => None,
+        }
+    }
+
+    /// Sends the chunk up to `end` its way.
+    fn settle(&mut self, chunk: &[u8], end: usize) {
+        let bytes = &chunk[self.settled..end];
+        self.settled = end;
+        match self.flow {
+            Flow::Passing => self.out.extend_from_slice(bytes),
+            Flow::Dropping => {}
+            Flow::Holding => {
+                self.held.extend_from_slice(bytes);
+                if self.held.len() > LINE_MAX {
+                    // No agent reads such a line, and none shall learn a folder that is not its own from it.
+                    self.method = Method::Begins;
+                    self.release();
+                }
+            }
+        }
+    }
+
+    /// Lets go of what is held, with the folders in it replaced if the method is known to want it.
+    fn release(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        let mut from = 0;
+        self.flow = Flow::Passing;
+        let folders = std::mem::take(&mut self.held_folders);
+        if let Some(folder) = self.folder() {
+            for (begin, end) in folders {
+                self.out.extend_from_slice(&held[from..begin]);
+                self.out.extend_from_slice(&folder);
+                from = end.unwrap_or(held.len());
+                if end.is_none() {
+                    self.flow = Flow::Dropping;
+                }
+            }
+        }
+        self.out.extend_from_slice(&held[from..]);
+    }
+}
+
+/// Whether the text between two quotes says `word`, escapes and all.
+fn means(text: &[u8], word: &str) -> bool {
+    let mut text = text.iter().copied();
+    let same = word
+        .bytes()
+        .all(|expected| letter(&mut text) == Some(expected));
+    same && text.next().is_none()
+}
+
+/// The next letter, if it is one of ASCII: others are in no word that matters.
+fn letter(text: &mut impl Iterator<Item = u8>) -> Option<u8> {
+    match text.next()? {
+        b'\\' => match text.next()? {
+            b'u' => {
+                let mut code = 0;
+                for _ in 0..4 {
+                    code = code * 16 + char::from(text.next()?).to_digit(16)?;
+                }
+                u8::try_from(code).ok().filter(u8::is_ascii)
+            }
+            plain @ (b'/' | b'\\' | b'"') => Some(plain),
+            _ => None,
+        },
+        plain => Some(plain),
+    }
+}

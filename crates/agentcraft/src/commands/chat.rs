@@ -1,0 +1,198 @@
+//! `agentcraft agent chat` and `session attach`: a conversation with an agent.
+//!
+//! The daemon runs the agent in every case, so that policy, journal and other clients see the conversation. An agent that
+//! is not started is started for the time of the chat and stopped afterwards, unless somebody else uses it by then.
+
+mod piped;
+mod room;
+mod view;
+
+use std::time::{Duration, Instant};
+
+use domain::Name;
+use engine::SessionView;
+use wire::daemon::{
+    AgentMeta, NameParams, SessionAttachParams, SessionCreateParams, SessionIdParams,
+    SessionListParams,
+};
+
+use super::talk::is_code;
+use crate::{
+    args::ChatArgs, config::Config, connection::Connection, conversation::Conversation,
+    error::CommandError, render::Screen,
+};
+
+/// How many turns of the past are shown to one who comes back.
+const PAST_TURNS: usize = 3;
+
+/// How long the daemon may take to see that a client has left, and how often it is asked.
+const LEAVING: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Who we are for the session.
+const CLIENT: &str = "chat";
+
+/// What every prompt of a chat asks for.
+#[derive(Debug, Clone, Default)]
+struct Wishes {
+    model: Option<String>,
+    max_turns: Option<u32>,
+}
+
+/// A session that we are attached to.
+#[derive(Debug)]
+struct Joined {
+    conversation: Conversation,
+    session: SessionView,
+    wishes: Wishes,
+}
+
+pub(super) fn run(
+    arguments: &ChatArgs,
+    config: &Config,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    let wishes = Wishes {
+        model: arguments.model.clone(),
+        max_turns: arguments.max_turns,
+    };
+    if let Some(id) = &arguments.session_id {
+        return join(id, Some(&arguments.name), wishes, config, screen);
+    }
+    let name = arguments.name.as_str();
+    let mut conversation = Connection::open(config)?.converse()?;
+    let answers = screen.is_interactive();
+    let (session, started) = match create(&mut conversation, name, answers) {
+        Ok(session) => (session, false),
+        Err(error) if is_code(&error, &["AGENT_NOT_ATTACHED"]) => {
+            start(name, config, screen)?;
+            match create(&mut conversation, name, answers) {
+                Ok(session) => (session, true),
+                Err(error) => {
+                    stop(name, config, screen)?;
+                    return Err(error);
+                }
+            }
+        }
+        Err(error) => return Err(error),
+    };
+    let joined = Joined {
+        conversation,
+        session,
+        wishes,
+    };
+    let talked = talk(joined, config, screen);
+    if started {
+        stop(name, config, screen)?;
+    }
+    talked
+}
+
+/// Takes part in a session that exists.
+pub(super) fn attach(id: &str, config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
+    join(id, None, Wishes::default(), config, screen)
+}
+
+fn join(
+    id: &str,
+    agent: Option<&Name>,
+    wishes: Wishes,
+    config: &Config,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    let mut conversation = Connection::open(config)?.converse()?;
+    let session_id = id.to_owned();
+    let session: SessionView = conversation.call("session.get", &SessionIdParams { session_id })?;
+    if let Some(agent) = agent
+        && agent.as_str() != session.agent_name
+    {
+        return Err(CommandError::Refused {
+            message: format!(
+                "{id} is a session with {}, not with {agent}",
+                session.agent_name
+            ),
+            hint: format!("`agentcraft session attach {id}` goes on with it"),
+        });
+    }
+    let params = SessionAttachParams {
+        session_id: id.to_owned(),
+        client_id: Some(CLIENT.to_owned()),
+        from_seq: Some(view::past_begin(&mut conversation, &session, PAST_TURNS)?),
+        answers: screen.is_interactive(),
+        raw: false,
+    };
+    let session = conversation.call("session.attach", &params)?;
+    let joined = Joined {
+        conversation,
+        session,
+        wishes,
+    };
+    talk(joined, config, screen)
+}
+
+fn talk(joined: Joined, config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
+    match screen.is_interactive() {
+        true => room::run(joined, config, screen),
+        false => piped::run(joined, config, screen),
+    }
+}
+
+fn create(
+    conversation: &mut Conversation,
+    agent: &str,
+    answers: bool,
+) -> Result<SessionView, CommandError> {
+    let params = SessionCreateParams {
+        agent_name: agent.to_owned(),
+        client_id: Some(CLIENT.to_owned()),
+        stream: true,
+        answers,
+        ..SessionCreateParams::default()
+    };
+    conversation.call("session.create", &params)
+}
+
+fn start(name: &str, config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
+    let params = NameParams {
+        name: name.to_owned(),
+    };
+    let _: AgentMeta = Connection::open(config)?.call("agent.start", &params)?;
+    if screen.is_interactive() {
+        screen.note(&format!("started {name} for this chat"))?;
+    }
+    Ok(())
+}
+
+/// Stops the agent that the chat has started, unless others talk to it by now.
+fn stop(name: &str, config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
+    let mut connection = Connection::open(config)?;
+    if is_used(name, &mut connection)? {
+        return Ok(screen.note(&format!("left {name} running: others talk to it"))?);
+    }
+    let params = NameParams {
+        name: name.to_owned(),
+    };
+    let _: AgentMeta = connection.call("agent.stop", &params)?;
+    if screen.is_interactive() {
+        screen.note(&format!("stopped {name}"))?;
+    }
+    Ok(())
+}
+
+/// Whether anybody talks to the agent. The daemon may take a moment to see that we have left.
+fn is_used(name: &str, connection: &mut Connection) -> Result<bool, CommandError> {
+    let params = SessionListParams {
+        agent_name: Some(name.to_owned()),
+    };
+    let until = Instant::now() + LEAVING;
+    loop {
+        let sessions: Vec<SessionView> = connection.call("session.list", &params)?;
+        let used = sessions
+            .iter()
+            .any(|session| session.clients > 0 || session.busy);
+        if !used || Instant::now() > until {
+            return Ok(used);
+        }
+        std::thread::sleep(LOOK);
+    }
+}

@@ -1,0 +1,231 @@
+//! `agentcraft session …`.
+
+use std::time::{Duration, Instant};
+
+use domain::session::Lease;
+use engine::SessionView;
+
+use wire::daemon::{
+    Ok as Done, SessionAnswerParams, SessionAttachParams, SessionEventsParams, SessionIdParams,
+    SessionListParams,
+};
+
+use super::{
+    chat,
+    talk::{self, PAUSE},
+};
+use crate::{
+    args::{AnswerArgs, ExportArgs, ExportFormat, Format, SessionCommand, WatchArgs},
+    config::Config,
+    connection::Connection,
+    conversation::{Conversation, Input, kind_of},
+    error::CommandError,
+    render::{Screen, Stream, Symbols, session_detail, session_markdown, session_table},
+};
+
+/// How often a silent session is asked whether it is over.
+const LOOK: Duration = Duration::from_secs(2);
+
+pub(super) fn run(
+    command: SessionCommand,
+    config: &Config,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    match command {
+        SessionCommand::List(arguments) => {
+            let agent_name = arguments.agent.map(|agent| agent.to_string());
+            list(
+                &SessionListParams { agent_name },
+                arguments.output.format,
+                config,
+                screen,
+            )
+        }
+        SessionCommand::Show(arguments) => {
+            show(&arguments.id, arguments.output.format, config, screen)
+        }
+        SessionCommand::Attach(arguments) => chat::attach(&arguments.id, config, screen),
+        SessionCommand::Watch(arguments) => watch(&arguments, config, screen),
+        SessionCommand::Close(arguments) => {
+            act("session.close", &arguments.id, config)?;
+            Ok(screen.line(&format!("closed {}", arguments.id))?)
+        }
+        SessionCommand::Cancel(arguments) => {
+            act("session.cancel", &arguments.id, config)?;
+            Ok(screen.line(&format!("cancelled what {} was doing", arguments.id))?)
+        }
+        SessionCommand::Answer(arguments) => answer(arguments, config, screen),
+        SessionCommand::Export(arguments) => export(&arguments, config, screen),
+    }
+}
+
+fn list(
+    params: &SessionListParams,
+    format: Format,
+    config: &Config,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    let mut connection = Connection::open(config)?;
+    let answer = connection.ask("session.list", params)?;
+    if format == Format::Json {
+        return Ok(screen.json(&answer)?);
+    }
+    let sessions: Vec<SessionView> = connection.read("session.list", answer)?;
+    match format {
+        Format::Quiet => sessions
+            .iter()
+            .try_for_each(|session| screen.line(&session.session_id))?,
+        _ if sessions.is_empty() => {
+            screen.note("there are no sessions; `agentcraft agent chat NAME` begins one")?;
+        }
+        Format::Table | Format::Json => screen.table(&session_table(&sessions))?,
+    }
+    Ok(())
+}
+
+fn show(
+    id: &str,
+    format: Format,
+    config: &Config,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    let mut connection = Connection::open(config)?;
+    let answer = connection.ask("session.get", &by_id(id))?;
+    if format == Format::Json {
+        return Ok(screen.json(&answer)?);
+    }
+    let session: SessionView = connection.read("session.get", answer)?;
+    match format {
+        Format::Quiet => screen.line(&session.session_id)?,
+        Format::Table | Format::Json => screen.print(&session_detail(&session, screen.style()))?,
+    }
+    Ok(())
+}
+
+fn act(method: &str, id: &str, config: &Config) -> Result<(), CommandError> {
+    let Done { .. } = Connection::open(config)?.call(method, &by_id(id))?;
+    Ok(())
+}
+
+fn answer(arguments: AnswerArgs, config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
+    let params = SessionAnswerParams {
+        session_id: arguments.id,
+        ask: arguments.ask,
+        option: arguments.option,
+        text: arguments.text,
+        decline: arguments.decline,
+    };
+    let Done { .. } = Connection::open(config)?.call("session.answer", &params)?;
+    Ok(screen.line(&format!("answered {}", params.ask))?)
+}
+
+/// Shows what happens until the session is over or Ctrl-C.
+fn watch(arguments: &WatchArgs, config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
+    let mut conversation = Connection::open(config)?.converse()?;
+    let session: SessionView = conversation.call("session.get", &by_id(&arguments.id))?;
+    let symbols = Symbols::of_locale(&config.environment);
+    let mut stream = Stream::whole(arguments.output.format, symbols, screen);
+    if is_over(&session) {
+        // There is nothing to wait for, only a past.
+        if let Some(from_seq) = arguments.from {
+            replay(
+                &mut conversation,
+                &arguments.id,
+                from_seq,
+                &mut stream,
+                screen,
+            )?;
+        }
+        return Ok(());
+    }
+    let params = SessionAttachParams {
+        session_id: arguments.id.clone(),
+        client_id: Some("watch".to_owned()),
+        from_seq: arguments.from,
+        ..SessionAttachParams::default()
+    };
+    let session: SessionView = conversation.call("session.attach", &params)?;
+    let mut next_seq = arguments.from.unwrap_or(session.last_seq + 1);
+    let mut looked = Instant::now();
+    loop {
+        match conversation.next(PAUSE) {
+            Some(Input::Event(event)) if event.session_id == arguments.id => {
+                next_seq = event.seq() + 1;
+                stream.event(&event.event, event.kind().as_ref(), screen)?;
+            }
+            Some(Input::Interrupt) => return Ok(stream.close(screen)?),
+            Some(Input::Lost(error)) => {
+                stream.close(screen)?;
+                return Err(error);
+            }
+            Some(Input::Event(_) | Input::Answer { .. } | Input::Nudge) | None => {
+                stream.pause(screen)?;
+                if looked.elapsed() > LOOK {
+                    looked = Instant::now();
+                    let now: SessionView =
+                        conversation.call("session.get", &by_id(&arguments.id))?;
+                    if is_over(&now) && next_seq > now.last_seq {
+                        return Ok(stream.close(screen)?);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn replay(
+    conversation: &mut Conversation,
+    id: &str,
+    mut from_seq: u64,
+    stream: &mut Stream,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    loop {
+        let params = SessionEventsParams {
+            session_id: id.to_owned(),
+            from_seq,
+            limit: None,
+        };
+        let page: Vec<Box<serde_json::value::RawValue>> =
+            conversation.call("session.events", &params)?;
+        let Some(last) = page.last() else {
+            return Ok(stream.close(screen)?);
+        };
+        from_seq = talk::seq(last) + 1;
+        for event in &page {
+            stream.event(event, kind_of(event).as_ref(), screen)?;
+        }
+    }
+}
+
+fn export(
+    arguments: &ExportArgs,
+    config: &Config,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    let mut conversation = Connection::open(config)?.converse()?;
+    let session: SessionView = conversation.call("session.get", &by_id(&arguments.id))?;
+    let events = talk::events(&mut conversation, &arguments.id)?;
+    match arguments.format {
+        ExportFormat::Json => {
+            for event in &events {
+                screen.line(event.get())?;
+            }
+        }
+        ExportFormat::Markdown => {
+            let kinds: Vec<_> = events.iter().filter_map(|event| kind_of(event)).collect();
+            screen.print(&session_markdown(&session, kinds.iter()))?;
+        }
+    }
+    Ok(())
+}
+
+fn is_over(session: &SessionView) -> bool {
+    matches!(session.state, Lease::Expired | Lease::Closed)
+}
+
+fn by_id(id: &str) -> SessionIdParams {
+    SessionIdParams {
+        session_id: id.to_owned(),
+    }
+}

@@ -1,0 +1,164 @@
+//! A turn as a command prints it: the answer on stdout, what leads to it on stderr, or everything as lines of JSON.
+
+use std::io;
+
+use domain::turn::EventKind;
+use serde_json::value::RawValue;
+
+use super::{
+    Screen,
+    symbols::Symbols,
+    transcript::{Surface, Transcript},
+};
+use crate::args::TalkFormat;
+
+/// Where the parts of a turn go.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    layout: Layout,
+    /// Whether the answer on a stdout that is no terminal ends in the middle of a line.
+    open_line: bool,
+}
+
+#[derive(Debug)]
+enum Layout {
+    /// One event per line.
+    Json,
+    /// Answers go to a terminal; with the rest of the turn if that has one to go to, too.
+    Terminal { transcript: Transcript, rest: bool },
+    /// Answers go to a program, word for word; the rest to a terminal, if there is one.
+    Pipe { rest: Option<Transcript> },
+}
+
+impl Stream {
+    pub(crate) fn new(format: TalkFormat, symbols: Symbols, screen: &Screen) -> Self {
+        let layout = match (format, screen.width(), screen.err_width()) {
+            (TalkFormat::Json, _, _) => Layout::Json,
+            (TalkFormat::Text, Some(width), rest) => Layout::Terminal {
+                transcript: Transcript::new(screen.style(), symbols, Surface::Terminal { width }),
+                rest: rest.is_some(),
+            },
+            (TalkFormat::Text, None, rest) => Layout::Pipe {
+                rest: rest.map(|width| {
+                    Transcript::new(screen.err_style(), symbols, Surface::Terminal { width })
+                }),
+            },
+        };
+        Self {
+            layout,
+            open_line: false,
+        }
+    }
+
+    /// Everything of a session goes to stdout, for one who only watches.
+    pub(crate) fn whole(format: TalkFormat, symbols: Symbols, screen: &Screen) -> Self {
+        let surface = match screen.width() {
+            Some(width) => Surface::Terminal { width },
+            None => Surface::Paper,
+        };
+        let layout = match format {
+            TalkFormat::Json => Layout::Json,
+            TalkFormat::Text => Layout::Terminal {
+                transcript: Transcript::new(screen.style(), symbols, surface),
+                rest: true,
+            },
+        };
+        Self {
+            layout,
+            open_line: false,
+        }
+    }
+
+    /// The prompt stands on the screen already.
+    pub(crate) fn typed(&mut self, prompt: &str) {
+        match &mut self.layout {
+            Layout::Terminal { transcript, .. } => transcript.typed(prompt),
+            Layout::Pipe { rest: Some(rest) } => rest.typed(prompt),
+            Layout::Json | Layout::Pipe { rest: None } => {}
+        }
+    }
+
+    pub(crate) fn event(
+        &mut self,
+        raw: &RawValue,
+        kind: Option<&EventKind>,
+        screen: &mut Screen,
+    ) -> io::Result<()> {
+        match (&mut self.layout, kind) {
+            (Layout::Json, _) => screen.line(raw.get()),
+            (Layout::Terminal { transcript, .. }, Some(kind @ EventKind::Text { .. }))
+            | (
+                Layout::Terminal {
+                    transcript,
+                    rest: true,
+                },
+                Some(kind),
+            ) => {
+                let text = transcript.event(kind);
+                screen.print(&text)
+            }
+            (Layout::Pipe { .. }, Some(EventKind::Text { text })) => {
+                self.open_line = !text.ends_with('\n');
+                screen.print(text)
+            }
+            (Layout::Pipe { rest: Some(rest) }, Some(kind)) => {
+                let text = rest.event(kind);
+                screen.aside(&text)
+            }
+            (Layout::Terminal { .. } | Layout::Pipe { .. }, _) => Ok(()),
+        }
+    }
+
+    /// An answer that came in one piece.
+    pub(crate) fn answer(&mut self, text: &str, screen: &mut Screen) -> io::Result<()> {
+        match &mut self.layout {
+            Layout::Json => Ok(()),
+            Layout::Terminal { transcript, .. } => {
+                let text = transcript.event(&EventKind::Text {
+                    text: text.to_owned(),
+                });
+                screen.print(&text)
+            }
+            Layout::Pipe { .. } => {
+                self.open_line = !text.is_empty() && !text.ends_with('\n');
+                screen.print(text)
+            }
+        }
+    }
+
+    /// Nothing has come for a moment.
+    pub(crate) fn pause(&mut self, screen: &mut Screen) -> io::Result<()> {
+        match &mut self.layout {
+            Layout::Terminal { transcript, .. } => {
+                let text = transcript.pause();
+                screen.print(&text)
+            }
+            Layout::Pipe { rest: Some(rest) } => {
+                let text = rest.pause();
+                screen.aside(&text)
+            }
+            Layout::Json | Layout::Pipe { rest: None } => Ok(()),
+        }
+    }
+
+    /// Ends the lines that have begun.
+    pub(crate) fn close(&mut self, screen: &mut Screen) -> io::Result<()> {
+        match &mut self.layout {
+            Layout::Json => {}
+            Layout::Terminal { transcript, .. } => {
+                let text = transcript.close();
+                screen.print(&text)?;
+            }
+            Layout::Pipe { rest } => {
+                if std::mem::take(&mut self.open_line) {
+                    screen.print("\n")?;
+                }
+                if let Some(rest) = rest {
+                    let text = rest.close();
+                    screen.aside(&text)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,161 @@
+//! An editor as the proxy sees it: pipes, lines of ACP, and a permission that is always given once.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "A test that cannot go on says so by panicking."
+)]
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    thread,
+};
+
+use serde_json::{Value, json};
+use testkit::{Output, TestDaemon};
+
+pub(super) struct Editor {
+    pub(super) child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    next_id: u64,
+    /// How often the agent asked.
+    pub(super) permissions: usize,
+}
+
+impl Editor {
+    pub(super) fn open(daemon: &TestDaemon, arguments: &[&str]) -> Self {
+        Self::run(daemon.command(&[&["proxy"], arguments].concat()))
+    }
+
+    pub(super) fn run(mut command: Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self {
+            stdin: child.stdin.take(),
+            stdout: BufReader::new(child.stdout.take().unwrap()),
+            child,
+            next_id: 1,
+            permissions: 0,
+        }
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) {
+        self.stdin.as_mut().unwrap().write_all(bytes).unwrap();
+    }
+
+    pub(super) fn send(&mut self, mut message: Value) {
+        message["jsonrpc"] = json!("2.0");
+        self.write(format!("{message}\n").as_bytes());
+    }
+
+    /// Asks and waits for the answer; with it comes everything that was told meanwhile.
+    pub(super) fn call(&mut self, method: &str, params: Value) -> (Value, Value) {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.send(json!({"id": id, "method": method, "params": params}));
+        self.answer(id)
+    }
+
+    pub(super) fn answer(&mut self, id: u64) -> (Value, Value) {
+        let mut updates = Vec::new();
+        loop {
+            let mut line = String::new();
+            assert!(
+                self.stdout.read_line(&mut line).unwrap() > 0,
+                "the agent is gone"
+            );
+            let message: Value =
+                serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            if message["method"] == "session/request_permission" {
+                self.permissions += 1;
+                let options = message["params"]["options"].as_array().unwrap();
+                let once = options
+                    .iter()
+                    .find(|option| option["kind"] == "allow_once")
+                    .unwrap();
+                let outcome = json!({"outcome": "selected", "optionId": once["optionId"]});
+                self.send(json!({"id": message["id"], "result": {"outcome": outcome}}));
+            } else if message.get("method").is_none() && message["id"] == json!(id) {
+                assert!(message.get("error").is_none(), "{message}");
+                return (message["result"].clone(), Value::Array(updates));
+            } else {
+                updates.push(message);
+            }
+        }
+    }
+
+    pub(super) fn initialize(&mut self) {
+        let (answer, _) = self.call(
+            "initialize",
+            json!({"protocolVersion": 1, "clientCapabilities": {}}),
+        );
+        assert_eq!(answer["protocolVersion"], 1);
+    }
+
+    /// A new session.
+    pub(super) fn begin(&mut self, cwd: &str) -> String {
+        if self.next_id == 1 {
+            self.initialize();
+        }
+        let (answer, _) = self.call("session/new", json!({"cwd": cwd, "mcpServers": []}));
+        answer["sessionId"].as_str().unwrap().to_owned()
+    }
+
+    /// An earlier session, and what is told of it.
+    pub(super) fn load(&mut self, session: &str) -> Value {
+        if self.next_id == 1 {
+            self.initialize();
+        }
+        let params = json!({"sessionId": session, "cwd": "/home/me", "mcpServers": []});
+        self.call("session/load", params).1
+    }
+
+    pub(super) fn prompt(&mut self, session: &str, text: &str) -> (Value, Value) {
+        let prompt = json!([{"type": "text", "text": text}]);
+        self.call(
+            "session/prompt",
+            json!({"sessionId": session, "prompt": prompt}),
+        )
+    }
+
+    /// Closes the input and waits for the end.
+    pub(super) fn close(mut self) -> Output {
+        self.stdin = None;
+        self.wait()
+    }
+
+    /// Waits for the end.
+    pub(super) fn wait(mut self) -> Output {
+        let mut stdout = Vec::new();
+        self.stdout.read_to_end(&mut stdout).unwrap();
+        let mut stderr = String::new();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut stderr)
+            .unwrap();
+        let code = self.child.wait().unwrap().code().unwrap_or(-1);
+        Output {
+            stdout: String::from_utf8_lossy(&stdout).into_owned(),
+            stderr,
+            code,
+        }
+    }
+
+    /// Sends everything, closes the input, and gives all that came back.
+    pub(super) fn exchange(mut self, bytes: &[u8]) -> (Vec<u8>, Output) {
+        let mut stdin = self.stdin.take().unwrap();
+        let bytes = bytes.to_vec();
+        let writing = thread::spawn(move || stdin.write_all(&bytes));
+        let mut returned = Vec::new();
+        self.stdout.read_to_end(&mut returned).unwrap();
+        writing.join().unwrap().unwrap();
+        (returned, self.wait())
+    }
+}

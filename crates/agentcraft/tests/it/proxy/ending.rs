@@ -1,0 +1,199 @@
+//! Every way it can end: no process is left, no copy is left, and the status is true.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use testkit::{TestDaemon, eventually, kill, zombie_or_gone};
+
+use super::{Editor, names, status, with_builtin, with_script};
+
+/// An agent that ignores the end of its input and SIGTERM, and has a child that left its group.
+const STUBBORN: &str = "trap '' TERM; setsid sleep 1000 & touch set; while :; do sleep 0.2; done";
+
+/// Two connections to `a1`, the second one to a copy, both in the middle of a prompt.
+fn two_at_work(daemon: &TestDaemon) -> [Editor; 2] {
+    [0, 1].map(|_| {
+        let mut editor = Editor::open(daemon, &["a1"]);
+        let session = editor.begin("/home/me");
+        let prompt = json!([{"type": "text", "text": "/hang"}]);
+        editor.send(json!({"id": 99, "method": "session/prompt", "params": {"sessionId": session, "prompt": prompt}}));
+        editor
+    })
+}
+
+fn nothing_is_left(daemon: &TestDaemon, expected: &str) {
+    eventually("no process is left", || daemon.agent_processes().is_empty());
+    eventually("no copy is left", || names(daemon) == ["a1"]);
+    eventually("the status is true", || {
+        status(daemon, "a1")["status"] == expected
+    });
+    eventually("no folder of a copy is left", || {
+        let instances = std::fs::read_dir(daemon.home().join("instances"));
+        instances.unwrap().count() == 1
+    });
+}
+
+#[test]
+fn the_end_of_input_in_the_middle_of_a_prompt() {
+    let daemon = with_builtin();
+    for editor in two_at_work(&daemon) {
+        assert_eq!(editor.close().code, 0);
+    }
+    nothing_is_left(&daemon, "stopped");
+}
+
+#[test]
+fn a_signal() {
+    let daemon = with_builtin();
+    for name in ["TERM", "INT", "HUP"] {
+        for editor in two_at_work(&daemon) {
+            kill(editor.child.id(), name);
+            assert_eq!(editor.wait().code, 0, "{name}");
+        }
+        nothing_is_left(&daemon, "stopped");
+    }
+}
+
+#[test]
+fn the_proxy_is_killed() {
+    let daemon = with_builtin();
+    for editor in two_at_work(&daemon) {
+        kill(editor.child.id(), "KILL");
+        editor.wait();
+    }
+    nothing_is_left(&daemon, "crashed");
+    // What is left of the agent can be used at once.
+    let mut editor = Editor::open(&daemon, &["a1"]);
+    editor.begin("/home/me");
+    editor.close();
+    nothing_is_left(&daemon, "stopped");
+}
+
+#[test]
+fn the_agent_dies() {
+    let daemon = with_builtin();
+    let editors = two_at_work(&daemon);
+    for pid in daemon.agent_processes() {
+        kill(pid, "KILL");
+    }
+    for editor in editors {
+        let output = editor.wait();
+        assert_eq!(output.code, 1);
+        assert!(
+            output
+                .stderr
+                .contains("the agent ended by itself: signal 9"),
+            "{}",
+            output.stderr
+        );
+    }
+    nothing_is_left(&daemon, "crashed");
+}
+
+#[test]
+fn the_agent_ends_by_itself() {
+    let daemon = with_script("read line; echo bye");
+    let mut editor = Editor::open(&daemon, &["a1"]);
+    editor.write(b"go\n");
+    let output = editor.wait();
+    assert_eq!((output.code, output.stdout.as_str()), (0, "bye\n"));
+    nothing_is_left(&daemon, "stopped");
+}
+
+#[test]
+fn an_agent_that_ignores_everything_is_ended_with_its_children() {
+    let daemon = with_script(STUBBORN);
+    let workspace = super::workspace(&daemon, "a1");
+    let editor = Editor::open(&daemon, &["a1"]);
+    eventually("the agent is set", || workspace.join("set").exists());
+    let begun = Instant::now();
+    assert_eq!(editor.close().code, 0);
+    let took = begun.elapsed();
+    assert!(
+        took > Duration::from_secs(5) && took < Duration::from_secs(12),
+        "{took:?}"
+    );
+    nothing_is_left(&daemon, "stopped");
+}
+
+#[test]
+fn a_client_leaves_an_agent_that_never_read_what_it_wrote() {
+    let daemon = with_script("exec sleep 1000");
+    let mut editor = Editor::open(&daemon, &["a1"]);
+    editor.write(&[b'x'; 100 * 1024]);
+    assert_eq!(editor.close().code, 0);
+    nothing_is_left(&daemon, "stopped");
+}
+
+#[test]
+fn the_daemon_goes_and_comes_back_while_an_editor_works() {
+    let mut daemon = with_builtin();
+    let mut editor = Editor::open(&daemon, &["a1"]);
+    let session = editor.begin("/home/me");
+    daemon.kill();
+    assert_eq!(
+        editor.prompt(&session, "nobody noticed").0["stopReason"],
+        "end_turn"
+    );
+    daemon.start();
+    assert_eq!(status(&daemon, "a1")["status"], "running");
+    assert_eq!(
+        editor.prompt(&session, "still here").0["stopReason"],
+        "end_turn"
+    );
+    assert_eq!(editor.close().code, 0);
+    nothing_is_left(&daemon, "stopped");
+}
+
+#[test]
+fn the_editors_leave_while_there_is_no_daemon() {
+    let mut daemon = with_builtin();
+    let editors = two_at_work(&daemon);
+    daemon.stop();
+    for editor in editors {
+        let output = editor.close();
+        assert_eq!(output.code, 0);
+        assert!(
+            output.stderr.contains("could not detach"),
+            "{}",
+            output.stderr
+        );
+    }
+    assert_eq!(daemon.agent_processes(), Vec::<u32>::new());
+    daemon.start();
+    nothing_is_left(&daemon, "crashed");
+}
+
+#[test]
+fn a_copy_whose_proxy_died_before_it_was_attached_goes_with_the_next_copy() {
+    let daemon = with_builtin();
+    let metadata = json!({"autoDestroy": "true", "proxy": "1:1"});
+    let overrides =
+        json!({"launchMode": "one-shot", "workspacePolicy": "ephemeral", "metadata": metadata});
+    daemon.client().ok(
+        "agent.resolve",
+        json!({"name": "a1-0rphan", "template": "starter", "overrides": overrides}),
+    );
+    for editor in two_at_work(&daemon) {
+        editor.close();
+    }
+    nothing_is_left(&daemon, "stopped");
+}
+
+#[test]
+fn the_guardian_goes_with_its_proxy() {
+    let daemon = with_script("exec cat");
+    let editor = Editor::open(&daemon, &["a1"]);
+    eventually("the agent runs", || {
+        status(&daemon, "a1")["status"] == "running"
+    });
+    let children = format!("/proc/{0}/task/{0}/children", editor.child.id());
+    let children: Vec<u32> = std::fs::read_to_string(children)
+        .unwrap()
+        .split_whitespace()
+        .map(|pid| pid.parse().unwrap())
+        .collect();
+    assert_eq!(children.len(), 2, "an agent and a guardian");
+    editor.close();
+    assert!(children.into_iter().all(zombie_or_gone));
+}

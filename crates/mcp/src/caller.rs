@@ -1,0 +1,65 @@
+//! Whoever called a tool: when they have left, and how they are told what happens meanwhile.
+
+use rmcp::{
+    RoleServer,
+    model::{ProgressNotificationParam, ProgressToken},
+    service::{Peer, RequestContext},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+/// The client's side of one tool call.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    /// The call was cancelled.
+    request: CancellationToken,
+    /// The client is gone, or we are told to end.
+    gone: CancellationToken,
+    peer: Peer<RoleServer>,
+    /// Present if the client wants to be told of progress.
+    token: Option<ProgressToken>,
+    /// How often it was told; progress has no other measure, and must grow.
+    told: u32,
+}
+
+impl Caller {
+    pub(crate) fn new(context: &RequestContext<RoleServer>, gone: CancellationToken) -> Self {
+        Self {
+            request: context.ct.clone(),
+            gone,
+            peer: context.peer.clone(),
+            token: context.meta.get_progress_token(),
+            told: 0,
+        }
+    }
+
+    /// Resolves when nobody waits for the result any more.
+    pub(crate) async fn left(&self) {
+        left(&self.request, &self.gone).await;
+    }
+
+    /// Tells the client how far it is, if it wants to know and does not leave before it reads that.
+    pub(crate) async fn tell(&mut self, message: String) {
+        let Some(token) = self.token.clone() else {
+            return;
+        };
+        self.told += 1;
+        let progress =
+            ProgressNotificationParam::new(token, f64::from(self.told)).with_message(message);
+        tokio::select! { biased;
+            () = left(&self.request, &self.gone) => {}
+            sent = self.peer.notify_progress(progress) => {
+                if let Err(error) = sent {
+                    debug!(%error, "could not tell the client of progress");
+                }
+            }
+        }
+    }
+}
+
+async fn left(request: &CancellationToken, gone: &CancellationToken) {
+    tokio::select! {
+        () = request.cancelled() => {}
+        () = gone.cancelled() => {}
+    }
+}

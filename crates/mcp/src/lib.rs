@@ -1,0 +1,18 @@
+//! MCP: the daemon's agents as tools and resources for other agents.
+//!
+//! The server is a client of the daemon's socket. It keeps no state of its own: every call opens a connection, so a
+//! daemon that was restarted is simply found again, and what a call has begun ends with it.
+
+mod caller;
+mod daemon;
+mod event;
+mod failure;
+mod leftovers;
+mod progress;
+mod resources;
+mod server;
+mod tools;
+mod transcript;
+mod turn;
+
+pub use server::{Config, ServeError, serve, serve_stdio};

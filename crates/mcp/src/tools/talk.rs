@@ -1,0 +1,251 @@
+//! The tools that take turns: with an agent that exists, and with one made just for it.
+
+use std::collections::BTreeMap;
+
+use rmcp::model::CallToolResult;
+use tracing::warn;
+use wire::daemon::{
+    AgentMeta, CreateParams, DestroyParams, ErrorCode, NameParams, Overrides, PromptResult,
+    RunOptions, RunParams, SessionAttachParams, SessionCreateParams, SessionPromptParams, Success,
+};
+
+use super::{
+    arguments::{Message, PromptAgent, Run, RunAgent},
+    result,
+};
+use crate::{
+    caller::Caller,
+    daemon::{Daemon, DaemonError, Link},
+    event::SessionView,
+    failure::{Failure, chain},
+    leftovers,
+    turn::{Turn, TurnError},
+};
+
+/// What sessions call us.
+const CLIENT: &str = "mcp";
+
+pub(super) async fn prompt(
+    arguments: Result<PromptAgent, Failure>,
+    daemon: &Daemon,
+    mut caller: Caller,
+) -> Result<CallToolResult, Failure> {
+    let PromptAgent {
+        name,
+        message,
+        session_id,
+    } = arguments?;
+    let mut link = daemon.connect().await?;
+    let session = tokio::select! { biased;
+        session = join(&mut link, &name, session_id) => session?,
+        () = caller.left() => return Err(Failure::cancelled()),
+    };
+    let params = SessionPromptParams {
+        session_id: session.clone(),
+        text: message.clone(),
+        queue: false,
+    };
+    let turn = Turn {
+        session: &session,
+        prompt: &message,
+        method: "session.prompt",
+        params: &params,
+    };
+    let mut outcome = turn.take(&mut link, &mut caller).await;
+    if let Err(TurnError::Daemon(error)) = &outcome
+        && error.is(ErrorCode::AgentNotAttached)
+    {
+        start(&mut link, &name).await?;
+        outcome = turn.take(&mut link, &mut caller).await;
+    }
+    let ended = succeeded(outcome?)?;
+    let message = Message {
+        response: ended.response,
+        session_id: ended.session_id,
+        stop_reason: ended.stop_reason,
+    };
+    let more = format!(
+        "(sessionId {}, stopReason {})",
+        message.session_id, message.stop_reason
+    );
+    result(vec![message.response.clone(), more], &message)
+}
+
+/// The session to prompt in, with its events: the one that is named, or a new one.
+async fn join(link: &mut Link, agent: &str, session: Option<String>) -> Result<String, Failure> {
+    let Some(session) = session else {
+        return open(link, agent).await;
+    };
+    let params = SessionAttachParams {
+        session_id: session,
+        client_id: Some(CLIENT.to_owned()),
+        ..SessionAttachParams::default()
+    };
+    let view: SessionView = link.call("session.attach", &params).await?;
+    if view.agent_name != agent {
+        let message = format!(
+            "session {} is a conversation with {}, not with {agent}",
+            view.session_id, view.agent_name
+        );
+        return Err(Failure::invalid(message).with("field", "sessionId"));
+    }
+    Ok(view.session_id)
+}
+
+/// A new session; an agent that is not running is started for it.
+async fn open(link: &mut Link, agent: &str) -> Result<String, Failure> {
+    let params = SessionCreateParams {
+        agent_name: agent.to_owned(),
+        client_id: Some(CLIENT.to_owned()),
+        stream: true,
+        ..SessionCreateParams::default()
+    };
+    let created: Result<SessionView, DaemonError> = link.call("session.create", &params).await;
+    let view = match created {
+        Err(error) if error.is(ErrorCode::AgentNotAttached) => {
+            start(link, agent).await?;
+            link.call("session.create", &params).await?
+        }
+        created => created?,
+    };
+    Ok(view.session_id)
+}
+
+async fn start(link: &mut Link, agent: &str) -> Result<(), DaemonError> {
+    let params = NameParams {
+        name: agent.to_owned(),
+    };
+    match link.call::<AgentMeta>("agent.start", &params).await {
+        Ok(_) => Ok(()),
+        // Somebody else was faster.
+        Err(error) if error.is(ErrorCode::AgentAlreadyRunning) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) async fn run(
+    arguments: Result<RunAgent, Failure>,
+    daemon: &Daemon,
+    mut caller: Caller,
+) -> Result<CallToolResult, Failure> {
+    let RunAgent {
+        template,
+        prompt,
+        timeout_ms,
+    } = arguments?;
+    let mut link = daemon.connect().await?;
+    let name = create(&mut link, template).await?;
+    let options = RunOptions {
+        timeout_ms,
+        ..RunOptions::default()
+    };
+    let outcome = run_once(&mut link, &mut caller, &name, prompt, options).await;
+    // On a connection of its own: the first one may be what failed.
+    let params = DestroyParams {
+        name: name.clone(),
+        force: true,
+    };
+    if let Err(error) = daemon.call::<Success>("agent.destroy", &params).await {
+        warn!(name, error = %chain(&error), "could not destroy the agent of a run");
+    }
+    let ended = succeeded(outcome?)?;
+    let run = Run {
+        response: ended.response,
+        artifacts: ended.artifacts.unwrap_or_default(),
+        stop_reason: ended.stop_reason,
+    };
+    let mut text = vec![run.response.clone()];
+    if !run.artifacts.is_empty() {
+        text.push(format!(
+            "Files that changed: {}. They were in the agent's own workspace, which is gone.",
+            run.artifacts.join(", ")
+        ));
+    }
+    result(text, &run)
+}
+
+/// An agent for one run. It carries our mark, so that whoever comes after us removes it if we are killed.
+async fn create(link: &mut Link, template: String) -> Result<String, DaemonError> {
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    let name = format!("run-{}", &id[..12]);
+    let params = CreateParams {
+        name: name.clone(),
+        template,
+        overrides: Overrides {
+            launch_mode: Some("one-shot".to_owned()),
+            workspace_policy: Some("ephemeral".to_owned()),
+            metadata: BTreeMap::from([leftovers::mark()]),
+            ..Overrides::default()
+        },
+    };
+    link.call::<AgentMeta>("agent.create", &params).await?;
+    Ok(name)
+}
+
+async fn run_once(
+    link: &mut Link,
+    caller: &mut Caller,
+    name: &str,
+    prompt: String,
+    mut options: RunOptions,
+) -> Result<PromptResult, Failure> {
+    let session = tokio::select! { biased;
+        session = open(link, name) => session?,
+        () = caller.left() => return Err(Failure::cancelled()),
+    };
+    options.session_id = Some(session.clone());
+    let params = RunParams {
+        name: Some(name.to_owned()),
+        prompt: prompt.clone(),
+        options,
+        ..RunParams::default()
+    };
+    let turn = Turn {
+        session: &session,
+        prompt: &prompt,
+        method: "agent.run",
+        params: &params,
+    };
+    Ok(turn.take(link, caller).await?)
+}
+
+/// A turn that ended, but not well, is a failed call.
+fn succeeded(ended: PromptResult) -> Result<PromptResult, Failure> {
+    let failure = match (ended.stop_reason.as_str(), &ended.error) {
+        (_, Some(message)) => Failure::turn(message.clone()),
+        ("failed", None) => Failure::turn("the agent did not say why"),
+        ("cancelled", None) => Failure::cancelled(),
+        _ => return Ok(ended),
+    };
+    Err(failure
+        .with("sessionId", ended.session_id)
+        .after_saying(&ended.response))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(stop_reason: &str, error: Option<&str>) -> PromptResult {
+        PromptResult {
+            response: "so far".to_owned(),
+            text: "so far".to_owned(),
+            session_id: "s".to_owned(),
+            stop_reason: stop_reason.to_owned(),
+            error: error.map(str::to_owned),
+            instance_name: None,
+            artifacts: None,
+        }
+    }
+
+    #[test]
+    fn turns_that_failed_or_were_cancelled_are_failed_calls() {
+        let code = |ended| succeeded(ended).unwrap_err().code;
+        assert_eq!(code(ended("failed", Some("no"))), "TURN_FAILED");
+        assert_eq!(code(ended("failed", None)), "TURN_FAILED");
+        assert_eq!(code(ended("cancelled", None)), "TURN_CANCELLED");
+        for fine in ["end_turn", "max_tokens", "refusal", "max_turn_requests"] {
+            assert!(succeeded(ended(fine, None)).is_ok(), "{fine}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! One turn in the daemon: waited for, told about while it runs, cancelled when the caller leaves.
+
+use std::{pin::pin, time::Duration};
+
+use jsonrpc::Peer;
+use serde::Serialize;
+use serde_json::json;
+use tokio::time::{Instant, sleep_until};
+use tracing::{debug, warn};
+use wire::daemon::{PromptResult, SessionIdParams};
+
+use crate::{
+    caller::Caller,
+    daemon::{Came, DaemonError, Link, read},
+    failure::Failure,
+    progress::Progress,
+};
+
+/// How often a growing answer is told: fast enough to read along, slow enough for clients that redraw every time.
+const TELL_EVERY: Duration = Duration::from_millis(100);
+
+/// How long a turn has to end after it was cancelled, before it is left to the daemon.
+const CANCEL_GRACE: Duration = Duration::from_secs(4);
+
+/// A turn to be taken.
+#[derive(Debug)]
+pub(crate) struct Turn<'a, P> {
+    pub(crate) session: &'a str,
+    pub(crate) prompt: &'a str,
+    /// The method that takes it, and what it is given.
+    pub(crate) method: &'a str,
+    pub(crate) params: &'a P,
+}
+
+/// Why a turn has no result.
+#[derive(Debug)]
+pub(crate) enum TurnError {
+    Daemon(DaemonError),
+    /// The caller left.
+    Cancelled,
+}
+
+/// Whether the caller still waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    ForResult,
+    /// Until then, for the cancelled turn to end.
+    ForEnd {
+        until: Instant,
+        asked: bool,
+    },
+}
+
+impl<P: Serialize> Turn<'_, P> {
+    /// Takes the turn and waits for its end. The link must be attached to the session, with its events.
+    pub(crate) async fn take(
+        &self,
+        link: &mut Link,
+        caller: &mut Caller,
+    ) -> Result<PromptResult, TurnError> {
+        let mut answer = pin!(link.peer.call(self.method, self.params));
+        let mut progress = Progress::of(self.prompt);
+        let mut tell_at = Instant::now();
+        let mut waiting = Waiting::ForResult;
+        loop {
+            if let Waiting::ForEnd { asked, .. } = &mut waiting
+                && !*asked
+                // Before it has begun there is nothing to cancel yet.
+                && progress.is_running()
+            {
+                *asked = true;
+                self.cancel(&link.peer).await;
+            }
+            tokio::select! { biased;
+                answer = &mut answer => return match waiting {
+                    Waiting::ForResult => Ok(read(self.method, answer)?),
+                    Waiting::ForEnd { .. } => Err(TurnError::Cancelled),
+                },
+                () = caller.left(), if waiting == Waiting::ForResult => {
+                    waiting = Waiting::ForEnd { until: Instant::now() + CANCEL_GRACE, asked: false };
+                }
+                () = patience(waiting) => {
+                    warn!(session = self.session, "a cancelled turn has not ended in time");
+                    return Err(TurnError::Cancelled);
+                }
+                came = link.came() => match came {
+                    Came::End => return Err(self.lost().into()),
+                    Came::Nothing => {}
+                    Came::Event(event) => if let Some(line) = progress.take(event) {
+                        if let Some(text) = progress.text() {
+                            caller.tell(text).await;
+                        }
+                        caller.tell(line).await;
+                        tell_at = Instant::now() + TELL_EVERY;
+                    },
+                },
+                () = sleep_until(tell_at), if progress.has_text() => {
+                    if let Some(text) = progress.text() {
+                        caller.tell(text).await;
+                    }
+                    tell_at = Instant::now() + TELL_EVERY;
+                }
+            }
+        }
+    }
+
+    /// Asks the daemon to cancel; that it did is seen by the turn's end.
+    async fn cancel(&self, peer: &Peer) {
+        let params = SessionIdParams {
+            session_id: self.session.to_owned(),
+        };
+        let id = peer.fresh_id();
+        let line =
+            json!({"jsonrpc": "2.0", "id": id, "method": "session.cancel", "params": params});
+        if let Err(error) = peer.send_line(line.to_string()).await {
+            debug!(%error, session = self.session, "could not cancel a turn");
+        }
+    }
+
+    fn lost(&self) -> DaemonError {
+        DaemonError::Lost {
+            method: self.method.to_owned(),
+        }
+    }
+}
+
+async fn patience(waiting: Waiting) {
+    match waiting {
+        Waiting::ForResult => std::future::pending().await,
+        Waiting::ForEnd { until, .. } => sleep_until(until).await,
+    }
+}
+
+impl From<DaemonError> for TurnError {
+    fn from(error: DaemonError) -> Self {
+        Self::Daemon(error)
+    }
+}
+
+impl From<TurnError> for Failure {
+    fn from(error: TurnError) -> Self {
+        match error {
+            TurnError::Daemon(error) => error.into(),
+            TurnError::Cancelled => Self::cancelled(),
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Removing what is too old, so that the file does not grow for ever.
+
+use rusqlite::{Transaction, params};
+
+use crate::{Store, StoreError, change::number};
+
+impl Store {
+    /// Removes journal lines before `before` (milliseconds since the Unix epoch) and beyond the newest `lines`, and
+    /// sessions that are over and whose last event is before it. Says how many rows went.
+    pub async fn prune(&self, before: i64, lines: u64) -> Result<usize, StoreError> {
+        self.writer()
+            .transact("the history", move |transaction| {
+                prune(transaction, before, lines)
+            })
+            .await
+    }
+}
+
+fn prune(transaction: &Transaction<'_>, before: i64, lines: u64) -> rusqlite::Result<usize> {
+    let mut removed = transaction.execute("DELETE FROM journal WHERE at < ?1", [before])?;
+    removed += transaction.execute(
+        "DELETE FROM journal WHERE seq <= (SELECT coalesce(max(seq), 0) FROM journal) - ?1",
+        [number(lines)],
+    )?;
+    let old = "SELECT id FROM sessions WHERE live = 0
+               AND NOT EXISTS (SELECT 1 FROM events WHERE session = sessions.id AND at >= ?1)";
+    removed += transaction.execute(
+        &format!("DELETE FROM events WHERE session IN ({old})"),
+        params![before],
+    )?;
+    removed += transaction.execute(
+        "DELETE FROM sessions WHERE live = 0 AND NOT EXISTS (SELECT 1 FROM events WHERE session = sessions.id)",
+        [],
+    )?;
+    Ok(removed)
+}
