@@ -179,6 +179,7 @@ impl AgentTask {
     }
 
     async fn on_command(&mut self, command: Command, reply: Reply) {
+        self.not_removed = None;
         let (result, until) = match command {
             Command::Start => (self.start().await, Some(Until::Started)),
             Command::Stop => (self.input(Input::Stop).await, Some(Until::Stopped)),

@@ -167,7 +167,8 @@ fn a_second_session_knows_nothing_of_the_first() {
 #[test]
 #[ignore = "slow: starts every real agent twice"]
 fn a_session_goes_on_after_the_daemon_was_killed() {
-    const LATE: &str = "it repeats what was said before also after its answer, and we take that for new";
+    const LATE: &str =
+        "it repeats what was said before also after its answer, and we take that for new";
     let exceptions = [("gemini", Exception::Ours(LATE))];
     each("resume after kill -9", &exceptions, |scene| {
         scene.started(json!({}));
@@ -209,7 +210,8 @@ fn skills_and_prompts_of_the_template_reach_the_model() {
 #[test]
 #[ignore = "slow: starts every real agent"]
 fn tools_of_the_template_reach_the_model() {
-    const REFUSED: &str = "it takes no MCP server that is a program over ACP, only with an argument we do not give";
+    const REFUSED: &str =
+        "it takes no MCP server that is a program over ACP, only with an argument we do not give";
     let exceptions = [("copilot", Exception::Ours(REFUSED))];
     each("MCP tool", &exceptions, |scene| {
         scene.started(json!({}));
