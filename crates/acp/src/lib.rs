@@ -11,6 +11,7 @@ mod driver;
 mod elicitation;
 mod failure;
 mod files;
+mod grants;
 mod handshake;
 mod permission;
 mod requests;

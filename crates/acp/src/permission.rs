@@ -1,6 +1,6 @@
 //! `session/request_permission`: the agent asks before it acts, and learns which option was chosen.
 
-use domain::turn::{Answer, AskKind, Raw, ToolKind};
+use domain::turn::{Answer, AskKind, OptionKind, Raw, ToolKind};
 use jsonrpc::ErrorObject;
 use serde_json::{Value, json, value::RawValue};
 
@@ -13,6 +13,7 @@ use crate::{
 /// A permission that is asked for.
 #[derive(Debug)]
 pub(crate) struct Permission {
+    session: String,
     asked: Asked,
     kind: AskKind,
     raw: Option<Raw>,
@@ -38,6 +39,7 @@ impl Permission {
             destructive: asked.tool.kind == ToolKind::Delete,
         };
         Ok(Permission {
+            session: session.to_owned(),
             asked,
             kind,
             raw: params.map(convert::raw),
@@ -45,14 +47,28 @@ impl Permission {
     }
 
     /// Waits for a decision. The end of the turn decides too.
-    pub(crate) async fn ask(self) -> Value {
-        let Permission { asked, kind, raw } = self;
+    pub(crate) async fn ask(self, sessions: &Sessions) -> Value {
+        let Permission {
+            session,
+            asked,
+            kind,
+            raw,
+        } = self;
+        let options = kind.clone();
         let answer = tokio::select! { biased;
             () = asked.cancelled.cancelled() => Answer::Declined,
             answer = asked.sink.ask(kind, raw) => answer,
         };
         match answer {
             Answer::Option { id } => {
+                for lasting in [OptionKind::AllowOnce, OptionKind::AllowAlways] {
+                    if options
+                        .option(lasting)
+                        .is_some_and(|option| option.id == id)
+                    {
+                        sessions.grant(&session, &asked.tool, lasting);
+                    }
+                }
                 json!({ "outcome": { "outcome": "selected", "optionId": id } })
             }
             Answer::Text { .. } | Answer::Declined => {

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    client::Client, convert, elicitation::Question, files::Files, permission::Permission,
+    client::Client, convert, elicitation::Question, files::Files, grants, permission::Permission,
     sessions::named_session, terminal::Terminals,
 };
 
@@ -149,10 +149,14 @@ impl Requests {
 
     async fn carry_out(&self, work: Work) -> Result<Box<RawValue>, ErrorObject> {
         let result = match work {
-            Work::Permission(permission) => permission.ask().await,
+            Work::Permission(permission) => permission.ask(&self.client.sessions).await,
             Work::Question(question) => question.ask().await,
             Work::File(params) => self.files.read(&self.tasks, &params).await?,
-            Work::Write(params) => self.files.write(&self.tasks, &params).await?,
+            Work::Write(params) => {
+                let act = grants::write(&params);
+                grants::permit(&self.client.sessions, &params, act).await?;
+                self.files.write(&self.tasks, &params).await?
+            }
             Work::Terminal { method, params } => self.terminal(&method, &params).await?,
             Work::Refuse(error) => return Err(error),
         };
@@ -167,6 +171,7 @@ impl Requests {
                 let cwd = self.client.sessions.cwd(session).ok_or_else(|| {
                     ErrorObject::invalid_params(format!("there is no session {session:?}"))
                 })?;
+                grants::permit(&self.client.sessions, params, grants::run(params)).await?;
                 terminals.create(session, &cwd, params).await
             }
             "terminal/output" => terminals.output(params),

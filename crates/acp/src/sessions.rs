@@ -6,7 +6,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use domain::turn::{EventKind, ToolCall, ToolUpdate, Usage};
+use domain::turn::{EventKind, OptionKind, ToolCall, ToolUpdate, Usage};
 use engine::SessionSink;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     convert::{self, Meaning},
+    grants::Grants,
     tools::KnownTools,
 };
 
@@ -76,6 +77,7 @@ struct Session {
     /// What the session had cost before this turn; unknown for one that was taken up and has not told yet.
     cost_before: Option<f64>,
     cost: Option<f64>,
+    grants: Grants,
 }
 
 #[derive(Debug)]
@@ -112,6 +114,7 @@ impl Sessions {
             tools: KnownTools::default(),
             cost_before: (words == Words::New).then_some(0.0),
             cost: None,
+            grants: Grants::default(),
         };
         let early = std::mem::take(&mut table.early);
         let (own, others): (VecDeque<_>, VecDeque<_>) =
@@ -197,6 +200,21 @@ impl Sessions {
         })
     }
 
+    /// Somebody allowed what the agent asked for.
+    pub(crate) fn grant(&self, id: &str, tool: &ToolCall, lasting: OptionKind) {
+        if let Some(session) = self.lock().open.get_mut(id) {
+            let workspace = session.cwd.to_string_lossy().into_owned();
+            session.grants.allow(tool, &workspace, lasting);
+        }
+    }
+
+    /// Whether `covered` holds for what was allowed in the session, and its folder.
+    pub(crate) fn is_granted(&self, id: &str, covered: impl FnOnce(&Grants, &str) -> bool) -> bool {
+        let table = self.lock();
+        let session = table.open.get(id);
+        session.is_some_and(|session| covered(&session.grants, &session.cwd.to_string_lossy()))
+    }
+
     /// Where the questions of a session go, and what withdraws them.
     pub(crate) fn questions(&self, id: &str) -> Option<(SessionSink, CancellationToken)> {
         let table = self.lock();
@@ -209,6 +227,7 @@ impl Sessions {
         let mut table = self.lock();
         let session = table.open.get_mut(id)?;
         session.cancelled = CancellationToken::new();
+        session.grants.begin_turn();
         session.cost_before = session.cost.or(session.cost_before);
         Some((session.sink.clone(), session.cancelled.clone()))
     }

@@ -222,7 +222,8 @@ const GEMINI: BackendProfile = BackendProfile {
 const QWEN: BackendProfile = BackendProfile {
     word: "qwen",
     program: Some("qwen"),
-    args: &["--acp"],
+    // Its own default in this mode is to act without asking.
+    args: &["--acp", "--approval-mode", "default"],
     environment: &["DASHSCOPE_API_KEY", "OPENAI_*", "QWEN_*"],
     install: Install::Npm("@qwen-code/qwen-code"),
     ..ACP_PROGRAM

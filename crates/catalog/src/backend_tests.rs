@@ -52,7 +52,7 @@ const STARTED: &str = r#"
 {"type": "codex"}; openai; codex-acp | Acp | CODEX_* OPENAI_*
 {"type": "gemini"}; custom; gemini --acp | Acp | GEMINI_* GOOGLE_*
 {"type": "gemini", "config": {"extraArgs": ["-m", "x"]}}; custom; gemini --acp -m x | Acp | GEMINI_* GOOGLE_*
-{"type": "qwen"}; custom; qwen --acp | Acp | DASHSCOPE_API_KEY OPENAI_* QWEN_*
+{"type": "qwen"}; custom; qwen --acp --approval-mode default | Acp | DASHSCOPE_API_KEY OPENAI_* QWEN_*
 {"type": "opencode"}; openai; opencode acp | Acp | OPENAI_* OPENCODE_*
 {"type": "copilot"}; custom; copilot --acp | Acp | GH_TOKEN GITHUB_TOKEN COPILOT_*
 {"type": "cursor-agent"}; custom; cursor-agent acp | Acp | CURSOR_*

@@ -1,5 +1,7 @@
 //! What the agent asks for: permissions, questions, files; several at a time, withdrawn, refused.
 
+use std::sync::atomic::Ordering;
+
 use domain::turn::{Answer, AskKind, OptionKind, ToolKind};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -216,4 +218,38 @@ async fn an_agent_that_stumbles_over_missing_files_reads_them_as_empty() {
     let params = json!({ "sessionId": "s", "path": scene.path().join("none.txt") });
     let read = fake.call("fs/read_text_file", params).await;
     assert_eq!(read, Ok(json!({ "content": "" })));
+}
+
+#[tokio::test]
+async fn what_the_agent_has_us_do_is_asked_about_unless_it_was_allowed() {
+    let scene = Scene::new();
+    let (_driver, fake, mut seat) = with_session(&scene).await;
+    let path = scene.around.workspace.join("a.txt");
+    let write = json!({ "sessionId": "s", "path": path, "content": "x" });
+    let run = json!({ "sessionId": "s", "command": "touch", "args": ["b.txt"] });
+    seat.allowed.store(false, Ordering::Relaxed);
+    for (method, params) in [("fs/write_text_file", &write), ("terminal/create", &run)] {
+        let (_, message) = fake.call(method, params.clone()).await.unwrap_err();
+        assert!(message.contains("does not allow it"), "{method}: {message}");
+    }
+    assert!(!path.exists() && !scene.around.workspace.join("b.txt").exists());
+
+    // What the agent has asked for and was allowed is not asked about again.
+    let asking = json!({
+        "sessionId": "s",
+        "toolCall": { "toolCallId": "t", "kind": "edit", "title": "write", "locations": [{ "path": path }] },
+        "options": [{ "optionId": "yes", "name": "Yes", "kind": "allow_once" }],
+    });
+    let asked = fake.call("session/request_permission", asking);
+    let answered = async {
+        let ask = seat.ask().await;
+        ask.answer
+            .send(Answer::Option {
+                id: "yes".to_owned(),
+            })
+            .unwrap();
+    };
+    tokio::join!(async { asked.await.unwrap() }, answered);
+    fake.call("fs/write_text_file", write).await.unwrap();
+    assert!(path.exists());
 }

@@ -4,11 +4,14 @@ use std::{
     collections::BTreeMap,
     ffi::OsString,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use domain::turn::{Event, EventKind};
+use domain::turn::{Answer, AskKind, Event, EventKind};
 use engine::{
     AskRequest, Driver, DriverError, DriverSurroundings, EventLog, OpenSession, Opened, Page,
     SessionSink, Turn, TurnOptions,
@@ -122,15 +125,40 @@ impl Scene {
 pub(super) struct Seat {
     pub(super) log: Arc<EventLog>,
     pub(super) asks: mpsc::Receiver<AskRequest>,
+    /// Whether acts that the agent has the client do are allowed.
+    pub(super) allowed: Arc<AtomicBool>,
     sink: SessionSink,
 }
 
 impl Seat {
     pub(super) fn new() -> Seat {
         let log = Arc::new(EventLog::new(1));
-        let (sender, asks) = mpsc::channel(16);
+        let (sender, mut all) = mpsc::channel::<AskRequest>(16);
+        let (others, asks) = mpsc::channel(16);
+        // What the agent has the client do is allowed, unless a test says otherwise; what it asks for is the test's.
+        let allowed = Arc::new(AtomicBool::new(true));
+        let allowing = Arc::clone(&allowed);
+        tokio::spawn(async move {
+            while let Some(ask) = all.recv().await {
+                match &ask.kind {
+                    AskKind::Permission { tool, options, .. } if tool.id == crate::grants::ACT => {
+                        let choice = usize::from(!allowing.load(Ordering::Relaxed));
+                        let id = options[choice].id.clone();
+                        let _ = ask.answer.send(Answer::Option { id });
+                    }
+                    _ => {
+                        let _ = others.send(ask).await;
+                    }
+                }
+            }
+        });
         let sink = SessionSink::new(Arc::clone(&log), sender);
-        Seat { log, asks, sink }
+        Seat {
+            log,
+            asks,
+            sink,
+            allowed,
+        }
     }
 
     pub(super) fn open(&self, cwd: &Path, resume: Option<&str>) -> OpenSession {

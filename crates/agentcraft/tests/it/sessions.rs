@@ -205,16 +205,21 @@ fn nobody_to_ask_is_denied_at_once_and_the_policy_decides_where_it_can() {
     ] {
         let daemon = with_agent(permissions.clone());
         let mut client = daemon.client();
-        client.ok(
-            "agent.prompt",
-            json!({"name": "a1", "message": "/write src/a.txt hi"}),
-        );
-        let file = daemon.home().join("instances/a1/src/a.txt");
-        assert_eq!(file.exists(), written, "{permissions}");
+        // Once asked for by the agent, once done through the client without asking.
+        for (message, path) in [
+            ("/write src/a.txt hi", "src/a.txt"),
+            ("/fs write src/b.txt hi", "src/b.txt"),
+        ] {
+            fs::create_dir_all(daemon.home().join("instances/a1/src")).unwrap();
+            client.ok("agent.prompt", json!({"name": "a1", "message": message}));
+            let file = daemon.home().join("instances/a1").join(path);
+            assert_eq!(file.exists(), written, "{permissions} {message}");
+        }
         let settled = client.ok(
             "journal.query",
             json!({"agent": "a1", "kind": "ask.settled"}),
         );
+        assert_eq!(settled.as_array().unwrap().len(), 2, "{settled}");
         assert_eq!(settled[0]["body"]["by"], "policy", "{settled}");
     }
 }

@@ -92,7 +92,10 @@ pub(super) fn skills(skills: &[&Skill]) -> Vec<PlannedFile> {
 /// The MCP servers in the common file and in the backend's own.
 pub(super) fn mcp(backend_type: BackendType, servers: &[McpServer]) -> Vec<PlannedFile> {
     if servers.is_empty() {
-        return Vec::new();
+        return match backend_type {
+            BackendType::OpenCode => vec![opencode(servers)],
+            _ => Vec::new(),
+        };
     }
     let common = pretty(&json!({"mcpServers": by_name(servers, common_server)}));
     let mut files = vec![file(".mcp.json", common.clone())];
@@ -105,13 +108,7 @@ pub(super) fn mcp(backend_type: BackendType, servers: &[McpServer]) -> Vec<Plann
         BackendType::Cursor | BackendType::CursorAgent => {
             files.push(file(".cursor/mcp.json", common));
         }
-        BackendType::OpenCode => {
-            let config = json!({
-                "$schema": "https://opencode.ai/config.json",
-                "mcp": by_name(servers, opencode_server),
-            });
-            files.push(file("opencode.json", pretty(&config)));
-        }
+        BackendType::OpenCode => files.push(opencode(servers)),
         BackendType::Custom
         | BackendType::Builtin
         | BackendType::Codex
@@ -143,6 +140,18 @@ fn common_server(server: &McpServer) -> Value {
         shape["env"] = json!(server.env);
     }
     shape
+}
+
+/// Its own default is to act without asking; what it may do is the policy's to say.
+fn opencode(servers: &[McpServer]) -> PlannedFile {
+    let mut config = json!({
+        "$schema": "https://opencode.ai/config.json",
+        "permission": {"bash": "ask", "edit": "ask"},
+    });
+    if !servers.is_empty() {
+        config["mcp"] = by_name(servers, opencode_server);
+    }
+    file("opencode.json", pretty(&config))
 }
 
 fn opencode_server(server: &McpServer) -> Value {

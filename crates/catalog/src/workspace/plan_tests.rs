@@ -126,6 +126,10 @@ const OPENCODE: &str = r#"{
       "enabled": true,
       "type": "local"
     }
+  },
+  "permission": {
+    "bash": "ask",
+    "edit": "ask"
   }
 }
 "#;

@@ -1,0 +1,142 @@
+//! Acts that an agent has the client do for it: files written and commands run through us.
+//!
+//! An agent that has asked may go on; one that has not is asked about as if it had, so that the policy decides on every
+//! act and not only on those that the agent thinks worth asking.
+
+use std::collections::BTreeSet;
+
+use domain::{
+    permission::{Call, CallPath},
+    turn::{Answer, AskKind, AskOption, Location, OptionKind, ToolCall, ToolKind, ToolStatus},
+};
+use jsonrpc::ErrorObject;
+use serde_json::{Value, json};
+
+use crate::{convert, sessions::Sessions};
+
+/// What our own asks are called, beside the agent's own ids.
+pub(crate) const ACT: &str = "client-act";
+
+const ALLOW: &str = "allow_once";
+
+/// What has been allowed: in this turn, and for as long as the session lasts.
+#[derive(Debug, Default)]
+pub(crate) struct Grants {
+    paths: BTreeSet<String>,
+    commands: BTreeSet<String>,
+    standing: Vec<ToolKind>,
+}
+
+impl Grants {
+    /// What was allowed once is over with its turn.
+    pub(crate) fn begin_turn(&mut self) {
+        self.paths.clear();
+        self.commands.clear();
+    }
+
+    /// Somebody allowed this call.
+    pub(crate) fn allow(&mut self, tool: &ToolCall, workspace: &str, lasting: OptionKind) {
+        let call = Call::of(tool, workspace);
+        self.paths
+            .extend(call.paths.iter().map(|path| path.as_str().to_owned()));
+        self.commands.extend(call.command);
+        if lasting == OptionKind::AllowAlways {
+            self.standing.push(tool.kind);
+        }
+    }
+
+    fn cover(&self, tool: &ToolCall, workspace: &str) -> bool {
+        let call = Call::of(tool, workspace);
+        let known = |path: &CallPath| self.paths.contains(path.as_str());
+        let path = !call.paths.is_empty() && call.command.is_none() && call.paths.iter().all(known);
+        let command = call
+            .command
+            .as_ref()
+            .is_some_and(|command| self.commands.contains(command));
+        path || command || self.standing.contains(&tool.kind)
+    }
+}
+
+/// A file that the agent has us write.
+pub(crate) fn write(params: &Value) -> ToolCall {
+    let path = convert::text(params, "path").unwrap_or_default();
+    act(
+        ToolKind::Edit,
+        format!("write {path}"),
+        Some(path),
+        json!({ "path": path }),
+    )
+}
+
+/// A command that the agent has us run.
+pub(crate) fn run(params: &Value) -> ToolCall {
+    let command = convert::text(params, "command").unwrap_or_default();
+    let args = params["args"].as_array().cloned().unwrap_or_default();
+    let words = std::iter::once(command).chain(args.iter().filter_map(Value::as_str));
+    let line = words.collect::<Vec<_>>().join(" ");
+    act(
+        ToolKind::Execute,
+        line.clone(),
+        None,
+        json!({ "command": line }),
+    )
+}
+
+fn act(kind: ToolKind, title: String, path: Option<&str>, input: Value) -> ToolCall {
+    let locations = path.map(|path| Location {
+        path: path.to_owned(),
+        line: None,
+    });
+    ToolCall {
+        id: ACT.to_owned(),
+        title,
+        kind,
+        status: ToolStatus::Pending,
+        locations: locations.into_iter().collect(),
+        content: Vec::new(),
+        input: Some(input.to_string()),
+        output: None,
+    }
+}
+
+/// Waits until the act is allowed, or refuses it in words that the agent can tell its user.
+pub(crate) async fn permit(
+    sessions: &Sessions,
+    params: &Value,
+    tool: ToolCall,
+) -> Result<(), ErrorObject> {
+    let session = convert::text(params, "sessionId").unwrap_or_default();
+    let Some((sink, cancelled)) = sessions.questions(session) else {
+        return Err(ErrorObject::invalid_params(format!(
+            "there is no session {session:?}"
+        )));
+    };
+    if sessions.is_granted(session, |grants, workspace| grants.cover(&tool, workspace)) {
+        return Ok(());
+    }
+    let option = |id: &str, name: &str, kind| AskOption {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        kind,
+    };
+    let title = tool.title.clone();
+    let kind = AskKind::Permission {
+        tool,
+        options: vec![
+            option(ALLOW, "Allow once", OptionKind::AllowOnce),
+            option("reject_once", "Reject", OptionKind::RejectOnce),
+        ],
+        destructive: false,
+    };
+    let answer = tokio::select! { biased;
+        () = cancelled.cancelled() => Answer::Declined,
+        answer = sink.ask(kind, None) => answer,
+    };
+    match answer {
+        Answer::Option { id } if id == ALLOW => Ok(()),
+        Answer::Option { .. } | Answer::Text { .. } | Answer::Declined => Err(ErrorObject::new(
+            -32000,
+            format!("the user's policy does not allow it: {title}"),
+        )),
+    }
+}
