@@ -228,11 +228,6 @@ impl Config {
         flags
     }
 
-    /// Where the running daemon writes its pid.
-    pub(crate) fn pid_file(&self) -> PathBuf {
-        self.home.join("daemon.pid")
-    }
-
     /// The folders in which programs are looked for.
     pub(crate) fn program_path(&self) -> &OsStr {
         variable(&self.environment, "PATH").unwrap_or_default()

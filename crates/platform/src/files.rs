@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use lock::{FileLock, Lock, LockError, lock_exclusive};
+pub use lock::{FileLock, Lock, LockError, lock_exclusive, lock_holder};
 pub use plain::{
     Fingerprint, append_bounded, copy_atomic, create_dir_all, fingerprint, is_link, is_socket,
     is_there, list, remove_file_if_there, resolve, symlink,

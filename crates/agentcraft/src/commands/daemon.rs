@@ -118,7 +118,19 @@ fn restart(
 }
 
 fn status(config: &Config, format: Format, screen: &mut Screen) -> Result<(), CommandError> {
-    let mut connection = Connection::open(config)?;
+    let mut connection = match (Connection::open(config), ending::holder(config)) {
+        (Err(_), Some(process)) => {
+            return Err(CommandError::Refused {
+                message: format!(
+                    "a daemon runs as process {}, but does not listen at {}",
+                    process.pid,
+                    config.socket.display()
+                ),
+                hint: "`agentcraft daemon restart` mends that".to_owned(),
+            });
+        }
+        (connection, _) => connection?,
+    };
     let answer = connection.ask("daemon.ping", &wire::daemon::Empty {})?;
     if format == Format::Json {
         return Ok(screen.json(&answer)?);

@@ -153,3 +153,21 @@ fn a_daemon_in_the_background_starts_answers_and_stops() {
     assert_eq!(stopped.code, 0, "{stopped:?}");
     eventually("the process is gone", || testkit::zombie_or_gone(pid));
 }
+
+#[test]
+fn a_daemon_whose_socket_is_gone_is_found_by_its_lock() {
+    let daemon = node().stopped();
+    assert_eq!(daemon.cli(&["daemon", "start"]).code, 0);
+    fs::remove_file(daemon.socket()).unwrap();
+    let status = daemon.cli(&["daemon", "status"]);
+    assert_ne!(status.code, 0);
+    assert!(status.stderr.contains("does not listen"), "{status:?}");
+    let stopped = daemon.cli(&["daemon", "stop"]);
+    assert!(
+        stopped.code == 0 && stopped.stdout.contains("stopped"),
+        "{stopped:?}"
+    );
+    let again = daemon.cli(&["daemon", "start"]);
+    assert!(again.stdout.contains("started"), "{again:?}");
+    assert_eq!(daemon.cli(&["daemon", "stop"]).code, 0);
+}

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use platform::{ProcessRef, files::read_bounded, pid::Signal};
+use platform::{ProcessRef, files::lock_holder, pid::Signal};
 use wire::daemon::{Empty, Success};
 
 use crate::{config::Config, connection::Connection, error::CommandError, render::Screen};
@@ -20,9 +20,6 @@ const KILLED_MAX: Duration = Duration::from_secs(10);
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// Longer than any pid.
-const PID_FILE_BYTES_MAX: u64 = 64;
 
 /// What to do about a daemon that does not end when it is asked to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +43,11 @@ pub(super) fn end(
 ) -> Result<Ended, CommandError> {
     let asked = match Connection::open_if_running(config) {
         Ok(Some(mut connection)) => ask(&mut connection),
-        Ok(None) => return Ok(Ended::WasNotRunning),
+        Ok(None) => match holder(config) {
+            None => return Ok(Ended::WasNotRunning),
+            // It does not listen where we look: its socket was removed, or it was told another one.
+            Some(process) => signal(process).map(|()| Some(process)),
+        },
         Err(error) => Err(error),
     };
     match (asked, insistence) {
@@ -110,9 +111,13 @@ fn still_there(process: ProcessRef) -> CommandError {
     }
 }
 
+fn signal(process: ProcessRef) -> Result<(), CommandError> {
+    process.signal(Signal::TERM).map_err(|error| {
+        CommandError::machine(format!("stop the daemon, process {}", process.pid), error)
+    })
+}
+
 /// The process that holds the home, for a daemon that does not answer.
-fn holder(config: &Config) -> Option<ProcessRef> {
-    let bytes = read_bounded(&config.pid_file(), PID_FILE_BYTES_MAX).ok()?;
-    let pid = std::str::from_utf8(&bytes).ok()?.trim().parse().ok()?;
-    ProcessRef::of(pid)
+pub(super) fn holder(config: &Config) -> Option<ProcessRef> {
+    ProcessRef::of(lock_holder(&config.home.join("daemon.lock"))?)
 }
