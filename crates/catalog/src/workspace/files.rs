@@ -144,13 +144,15 @@ fn common_server(server: &McpServer) -> Value {
 
 /// Its own default is to act without asking; what it may do is the policy's to say.
 fn opencode(servers: &[McpServer]) -> PlannedFile {
-    let mut config = json!({
-        "$schema": "https://opencode.ai/config.json",
-        "permission": {"bash": "ask", "edit": "ask"},
-    });
-    if !servers.is_empty() {
-        config["mcp"] = by_name(servers, opencode_server);
-    }
+    // Keys go in sorted, as in `by_name`.
+    let schema = "https://opencode.ai/config.json";
+    let permission = json!({"bash": "ask", "edit": "ask"});
+    let config = if servers.is_empty() {
+        json!({"$schema": schema, "permission": permission})
+    } else {
+        let mcp = by_name(servers, opencode_server);
+        json!({"$schema": schema, "mcp": mcp, "permission": permission})
+    };
     file("opencode.json", pretty(&config))
 }
 

@@ -65,16 +65,9 @@ fn expect_not_written(scene: &mut Scene, permissions: Value) {
     expect_end_of_turn(&again, "still here");
 }
 
-const UNASKED: [(&str, Exception); 3] = [
-    ("codex", Exception::Ours(CODEX_UNASKED)),
-    ("qwen", Exception::Ours(QWEN_UNASKED)),
-    ("opencode", Exception::Ours(OPENCODE_UNASKED)),
-];
+const UNASKED: [(&str, Exception); 1] = [("codex", Exception::Ours(CODEX_UNASKED))];
 const CODEX_UNASKED: &str =
     "it starts in its mode \"agent\", which asks for nothing its sandbox lets it do";
-const QWEN_UNASKED: &str =
-    "it starts in its mode \"auto\", and fs/write_text_file is not held against the rules";
-const OPENCODE_UNASKED: &str = "it allows itself everything unless its configuration says \"ask\"";
 
 #[test]
 #[ignore = "slow: starts every real agent"]
@@ -97,8 +90,7 @@ fn a_file_is_not_written_when_nobody_can_be_asked() {
 fn a_file_is_written_when_a_person_allows_it() {
     const SANDBOXED: &str =
         "it asks only when the model wants to leave its sandbox, which the scripted one never does";
-    let mut exceptions = UNASKED;
-    exceptions[0].1 = Exception::ByNature(SANDBOXED);
+    let exceptions = [("codex", Exception::ByNature(SANDBOXED))];
     each("write allowed when asked", &exceptions, |scene| {
         let file = scene.file("asked.txt");
         let (prompt, _) = scene.agent.write(file.to_str().unwrap(), "content");
