@@ -431,14 +431,14 @@ fn a_session_outlives_its_client_its_agent_and_the_daemon() {
 fn kill_9_in_the_middle_of_a_turn_loses_at_most_its_last_moments() {
     let mut daemon = with_agent(json!({}));
     let id = session(&mut daemon.client());
-    for round in 0..5 {
+    for round in 0..20 {
         let mut watcher = Watcher::attach(&daemon, &id, 1, false);
         watcher.send(
             "p",
             "session.prompt",
             json!({"sessionId": id, "text": "/slow 1000 10"}),
         );
-        let wanted = 5 * (round + 1);
+        let wanted = 3 * (round + 1);
         watcher.until(|watcher| {
             watcher.of("turn-started").len() == round + 1 && watcher.of("text").len() >= wanted
         });
@@ -681,4 +681,92 @@ fn an_agent_that_stops_speaking_is_not_said_to_run() {
     eventually("nothing of it is left", || {
         daemon.agent_processes().is_empty()
     });
+}
+
+/// A conversation with a tool, a decision and a second turn. Stops where the daemon dies.
+fn talk(client: &mut RawClient) -> Option<()> {
+    client
+        .call_if_alive("agent.start", json!({"name": "a1"}))?
+        .ok();
+    let created = client.call_if_alive("session.create", json!({"agentName": "a1"}))?;
+    let id = created.ok()?["sessionId"].clone();
+    for text in ["/write a.txt hi", "and a second turn"] {
+        client
+            .call_if_alive("session.prompt", json!({"sessionId": id, "text": text}))?
+            .ok();
+    }
+    client
+        .call_if_alive("session.close", json!({"sessionId": id}))?
+        .ok();
+    Some(())
+}
+
+#[test]
+fn a_crash_at_any_point_of_a_turn_leaves_a_session_that_goes_on() {
+    let prepared = |daemon: &TestDaemon| {
+        daemon.template("plain", json!({"backend": {"type": "builtin"}}));
+    };
+    let mut daemon = node().stopped();
+    prepared(&daemon);
+    let trace = daemon.scratch("trace");
+    fs::create_dir_all(trace.parent().unwrap()).unwrap();
+    daemon.set_env("AGENTCRAFT_CRASH_TRACE", trace.to_str());
+    daemon.start();
+    daemon
+        .client()
+        .ok("agent.create", json!({"name": "a1", "template": "plain"}));
+    assert!(talk(&mut daemon.client()).is_some());
+    daemon.stop();
+    let mut points: BTreeMap<String, u32> = BTreeMap::new();
+    for line in fs::read_to_string(&trace)
+        .unwrap()
+        .lines()
+        .filter(|line| line.starts_with("session."))
+    {
+        *points.entry(line.to_owned()).or_default() += 1;
+    }
+    assert!(points.len() >= 3, "{points:?}");
+    for (name, times) in points {
+        for time in 1..=times {
+            let story = format!("{name}:{time}");
+            let mut daemon = node().stopped();
+            prepared(&daemon);
+            daemon.start();
+            daemon
+                .client()
+                .ok("agent.create", json!({"name": "a1", "template": "plain"}));
+            daemon.stop();
+            daemon.set_env("AGENTCRAFT_CRASH_AT", Some(&story));
+            daemon.start();
+            match talk(&mut daemon.client()) {
+                // How many batches a stream makes varies; a point that was not reached is no crash.
+                Some(()) => daemon.stop(),
+                None => daemon.wait_for_death(),
+            }
+            daemon.set_env("AGENTCRAFT_CRASH_AT", None);
+            daemon.start();
+            let mut client = daemon.client();
+            client.ok("agent.start", json!({"name": "a1"}));
+            for session in client.ok("session.list", json!({})).as_array().unwrap() {
+                let id = &session["sessionId"];
+                let events = client.ok("session.events", json!({"sessionId": id}));
+                let seqs: Vec<u64> = events
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|event| event["seq"].as_u64().unwrap())
+                    .collect();
+                assert_eq!(
+                    seqs,
+                    (1..=seqs.len() as u64).collect::<Vec<_>>(),
+                    "{story}: no gap"
+                );
+                let answer = client.ok(
+                    "session.prompt",
+                    json!({"sessionId": id, "text": "still there?"}),
+                );
+                assert_eq!(answer["stopReason"], "end_turn", "{story}: {answer}");
+            }
+        }
+    }
 }

@@ -15,11 +15,11 @@ use domain::{
 use tokio::sync::oneshot;
 
 use super::{
-    EventReader, SessionRecord, SessionView,
+    EventReader, SessionRecord, SessionView, flush,
     handle::{Command, Handle},
     task::{self, Surroundings},
 };
-use crate::{EngineError, TurnOptions, clock, engine::Via};
+use crate::{EngineError, EventLog, TurnOptions, clock, engine::Via};
 
 /// Every session of the node. Clones are the same.
 #[derive(Debug, Clone)]
@@ -89,20 +89,24 @@ impl Sessions {
             .await
             .map_err(of(&"the sessions"))?
         {
-            let Ok(record) = serde_json::from_str::<SessionRecord>(&row.record) else {
+            let Ok(mut record) = serde_json::from_str::<SessionRecord>(&row.record) else {
                 tracing::error!(
                     session = row.id,
                     "the record of this session cannot be read; it is left alone"
                 );
                 continue;
             };
-            let last = self
+            let mut last = self
                 .inner
                 .around
                 .store
                 .last_event(&row.id)
                 .await
                 .map_err(of(&row.id))?;
+            if let Some(turn) = record.running.take() {
+                self.end_interrupted(&record, turn, last + 1).await?;
+                last += 1;
+            }
             let orphan =
                 self.inner.around.agents.id(&record.agent).ok().as_ref() != Some(&record.agent_id);
             let handle = task::spawn(record, last + 1, &self.inner.around);
@@ -112,6 +116,31 @@ impl Sessions {
             }
         }
         Ok(())
+    }
+
+    /// A turn that ran when the last daemon ended is over; its session is not. It is told before anybody can look.
+    async fn end_interrupted(
+        &self,
+        record: &SessionRecord,
+        turn: TurnId,
+        seq: u64,
+    ) -> Result<(), EngineError> {
+        let message = "the daemon ended during this turn; its last moments may be missing";
+        let stop = Stop::Failed {
+            message: message.to_owned(),
+        };
+        let log = EventLog::new(seq);
+        log.append(EventKind::TurnEnded { turn, stop }, None);
+        let store = &self.inner.around.store;
+        flush::flush(
+            store,
+            &log,
+            &record.id,
+            &record.agent,
+            vec![record.change()],
+        )
+        .await
+        .map_err(of(&record.id))
     }
 
     /// A new conversation with an agent that runs, which nobody is attached to yet.

@@ -128,7 +128,6 @@ impl SessionTask {
         mut asks: mpsc::Receiver<AskRequest>,
         mut done: mpsc::Receiver<Done>,
     ) {
-        self.end_interrupted_turn().await;
         while !self.over {
             let (tick_at, flush_at, unbind_at) = (self.tick_at, self.flush_at, self.unbind_at);
             let seen = self.log.last_seq();
@@ -169,23 +168,6 @@ impl SessionTask {
         let stop = Stop::Cancelled;
         self.log
             .append_held(EventKind::TurnEnded { turn, stop }, None);
-    }
-
-    /// A turn that ran when the last daemon ended is over; its session is not.
-    async fn end_interrupted_turn(&mut self) {
-        let Some(turn) = self.record.running.take() else {
-            return;
-        };
-        let message =
-            "the daemon ended during this turn; its last moments may be missing".to_owned();
-        self.log.append_held(
-            EventKind::TurnEnded {
-                turn,
-                stop: Stop::Failed { message },
-            },
-            None,
-        );
-        self.keep().await;
     }
 
     async fn on_command(&mut self, command: Command) {
