@@ -2,10 +2,10 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStderr, Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -119,6 +119,20 @@ impl TestDaemon {
 
     /// Starts it, or gives what it said instead of becoming ready.
     pub fn try_start(&self) -> Result<Child, String> {
+        let (child, mut log) = self.spawn_until_ready()?;
+        // The rest of its log is read, so that it never blocks, and dropped.
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        Ok(child)
+    }
+
+    /// Starts it with a log whose reader goes away once it is ready.
+    pub fn start_with_closed_log(&mut self) {
+        let started = self.spawn_until_ready();
+        let (child, _) = started.unwrap_or_else(|said| panic!("it did not start:\n{said}"));
+        self.child = Some(child);
+    }
+
+    fn spawn_until_ready(&self) -> Result<(Child, BufReader<ChildStderr>), String> {
         let mut command = self.command(&["daemon", "start", "--foreground"]);
         // A group of its own: killing the daemon must not depend on killing its group.
         command
@@ -127,40 +141,15 @@ impl TestDaemon {
             .stderr(Stdio::piped())
             .process_group(0);
         let mut child = command.spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut log = BufReader::new(child.stderr.take().unwrap());
         let mut said = String::new();
-        loop {
-            let mut line = String::new();
-            if stderr.read_line(&mut line).unwrap() == 0 {
+        while !said.contains("the daemon is ready") {
+            if log.read_line(&mut said).unwrap() == 0 {
                 child.wait().unwrap();
                 return Err(said);
             }
-            said.push_str(&line);
-            if line.contains("the daemon is ready") {
-                break;
-            }
         }
-        // The rest of its log is read, so that it never blocks, and dropped.
-        std::thread::spawn(move || std::io::copy(&mut stderr.by_ref(), &mut std::io::sink()));
-        Ok(child)
-    }
-
-    /// Starts it with a log whose reader goes away once it is ready.
-    pub fn start_with_closed_log(&mut self) {
-        let mut command = self.command(&["daemon", "start", "--foreground"]);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .process_group(0);
-        let mut child = command.spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        while !line.contains("the daemon is ready") {
-            line.clear();
-            assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "it did not start");
-        }
-        self.child = Some(child);
+        Ok((child, log))
     }
 
     /// Sets a variable for the next start, or takes it away.

@@ -94,11 +94,20 @@ fn clients_that_vanish_or_never_read_do_not_hurt_the_others() {
 #[test]
 fn one_home_has_one_daemon_and_a_stale_socket_is_replaced() {
     let mut daemon = node().start();
-    let said = daemon.try_start().map(drop);
+    assert!(
+        daemon.try_start().is_err(),
+        "a second one in the foreground does not stay"
+    );
+    let elsewhere = daemon.scratch("other.sock");
+    fs::create_dir_all(elsewhere.parent().unwrap()).unwrap();
+    let other = daemon.cli(&["--socket", elsewhere.to_str().unwrap(), "daemon", "start"]);
+    assert!(
+        other.code != 0 && other.stderr.contains("already uses"),
+        "{other:?}"
+    );
     let second = daemon.cli(&["daemon", "start"]);
     assert_eq!(second.code, 0, "{second:?}");
     assert!(second.stdout.contains("already running"), "{second:?}");
-    drop(said);
     daemon.kill();
     assert!(daemon.socket().exists(), "kill -9 leaves the socket");
     daemon.start();

@@ -12,7 +12,7 @@ use super::{note, ok, warn};
 use crate::{config::Config, render::Finding};
 
 /// The largest file that is read; the daemon has the same limit.
-const FILE_SIZE_MAX: u64 = 1024 * 1024;
+const FILE_SIZE_MAX: u64 = 4 * 1024 * 1024;
 
 const TEMPLATES: &str = "templates";
 
