@@ -1,0 +1,193 @@
+//! Runs that are taken up after their runner was killed, or run again from a step.
+
+use serde_json::json;
+
+use super::*;
+
+/// The machine as another process would find it.
+fn killed(run: &Run) -> Run {
+    let written = serde_json::to_string(run.machine.state()).unwrap();
+    let plan = serde_json::to_string(run.machine.plan().as_ref()).unwrap();
+    let plan: Plan = serde_json::from_str(&plan).unwrap();
+    assert_eq!(&plan, run.machine.plan().as_ref());
+    let state: State = serde_json::from_str(&written).unwrap();
+    Run {
+        machine: Machine::restore(Arc::new(plan), state, Arc::new(Desk::default())),
+        now: run.now + 60_000,
+        effects: Vec::new(),
+    }
+}
+
+const TWO: &str = "  a: {type: command, command: one, on_success: b}\n  b: {type: command, command: two, timeout: 5s, RULE on_success: done, on_failure: bad}";
+
+#[test]
+fn a_finished_step_is_never_repeated_and_a_doubtful_one_only_when_somebody_says_so() {
+    for (decision, outcome) in [
+        (Repeat::Again, Outcome::Succeeded),
+        (Repeat::Fail, Outcome::Failed),
+        (Repeat::Skip, Outcome::Succeeded),
+    ] {
+        let mut run = Run::begin(&states(&TWO.replace("RULE ", "")));
+        run.ok("a", "");
+        let mut run = killed(&run);
+        let interrupted = run.machine.interrupted();
+        assert_eq!(
+            (
+                interrupted.len(),
+                interrupted[0].step.as_str(),
+                interrupted[0].is_safe_to_repeat
+            ),
+            (1, "b", false)
+        );
+        let effects = run.tell(Input::Recover);
+        assert!(run.started().is_empty());
+        let Some(Effect::AskRepeat(ask)) = effects.first() else {
+            panic!("{effects:?}")
+        };
+        assert!(
+            ask.message.contains("may have done part of its work: two"),
+            "{}",
+            ask.message
+        );
+        run.tell(Input::Repeat {
+            ticket: ask.ticket,
+            decision,
+        });
+        if decision == Repeat::Again {
+            assert_eq!(run.started(), ["two"]);
+            assert!(run.open("b").resumed);
+            assert_eq!(run.machine.next_wake(), Some(Timestamp(run.now + 5000)));
+            run.ok("b", "");
+        }
+        assert_eq!(run.outcome().0, outcome);
+    }
+}
+
+#[test]
+fn what_is_safe_is_repeated_at_once() {
+    for rule in ["idempotent: true,", "retry: {max_attempts: 2},"] {
+        let mut run = Run::begin(&states(&TWO.replace("RULE", rule)));
+        run.ok("a", "");
+        let mut run = killed(&run);
+        assert!(run.machine.interrupted()[0].is_safe_to_repeat);
+        run.tell(Input::Recover);
+        assert_eq!(run.started(), ["two"]);
+        run.ok("b", "");
+        assert_eq!(run.outcome().0, Outcome::Succeeded);
+    }
+    let mut run = Run::begin(&states(
+        "  a: {type: call_workflow, workflow: w, on_success: done}",
+    ));
+    run.tell(Input::Tick);
+    let mut run = killed(&run);
+    run.tell(Input::Recover);
+    assert!(
+        run.open("a").resumed,
+        "the child is taken up where it stood"
+    );
+}
+
+#[test]
+fn questions_are_asked_again_and_waits_go_on() {
+    let mut run = Run::begin(&states(
+        "  a: {type: approval, message: Go?, on_success: done}",
+    ));
+    run.tell(Input::Tick);
+    let mut run = killed(&run);
+    run.tell(Input::Recover);
+    let ticket = run.approval().ticket;
+    run.tell(Input::Approve {
+        ticket,
+        decision: Decision::Allow,
+    });
+    assert_eq!(run.outcome().0, Outcome::Succeeded);
+
+    let mut run = Run::begin(&states(
+        "  a: {type: command, command: one, retry: {max_attempts: 2, initial_delay: 1h}, on_success: done}",
+    ));
+    run.fail("a", 1);
+    let mut run = killed(&run);
+    let effects = run.tell(Input::Recover);
+    assert_eq!(
+        effects,
+        [Effect::WakeAt {
+            at: Timestamp(1000 + 3_600_000)
+        }]
+    );
+    run.wait(3_600_000);
+    assert_eq!(run.started(), ["one"]);
+}
+
+#[test]
+fn a_cancel_survives_the_kill() {
+    let mut run = Run::begin(&states(
+        "  a: {type: command, command: one, on_success: done}",
+    ));
+    run.tell(Input::Cancel);
+    let mut run = killed(&run);
+    run.tell(Input::Recover);
+    assert_eq!(run.outcome().0, Outcome::Cancelled);
+}
+
+#[test]
+fn a_run_can_be_cancelled_while_it_asks_whether_to_repeat() {
+    let mut run = Run::begin(&states(&TWO.replace("RULE ", "")));
+    run.ok("a", "");
+    let mut run = killed(&run);
+    run.tell(Input::Recover);
+    run.tell(Input::Cancel);
+    assert_eq!(run.outcome().0, Outcome::Cancelled);
+}
+
+#[test]
+fn hooks_and_branches_are_taken_up() {
+    let text = format!(
+        "{}hooks: {{workflow_start: [{{command: prepare}}]}}\n",
+        states(
+            "  a: {type: parallel, parallel: [x, y], on_success: done}\n  x: {type: command, command: x, idempotent: true}\n  y: {type: command, command: y, idempotent: true}"
+        )
+    );
+    let mut run = killed(&Run::begin(&text));
+    run.tell(Input::Recover);
+    run.ok("", "");
+    run.ok("a/x", "");
+    let mut run = killed(&run);
+    run.tell(Input::Recover);
+    assert_eq!(run.started(), ["y"]);
+    run.ok("a/y", "");
+    assert_eq!(run.outcome().0, Outcome::Succeeded);
+}
+
+#[test]
+fn a_run_can_be_run_again_from_a_step() {
+    let text = "name: demo\ninputs: [{name: n, type: integer, default: 1}]\nstates:\n  initial: a\n  a: {type: command, command: 'a {{.inputs.n}}', on_success: b}\n  b: {type: command, command: 'b {{.inputs.n}}', on_success: c}\n  c: {type: command, command: 'c {{.inputs.n}} {{.states.a.Output}}', on_success: done, on_failure: bad}\n  done: {type: terminal}\n  bad: {type: terminal, status: failure}\n";
+    let mut failed = Run::begin(text);
+    failed.ok("a", "A");
+    failed.ok("b", "B");
+    failed.fail("c", 1);
+    assert_eq!(failed.outcome().0, Outcome::Failed);
+    let cases = [
+        (RewindFrom::Current, "c 2 A"),
+        (RewindFrom::Previous, "b 2"),
+        (RewindFrom::Step("a".to_owned()), "a 2"),
+    ];
+    for (from, line) in cases {
+        let mut run = killed(&failed);
+        run.tell(Input::Rewind {
+            from,
+            inputs: json!({"n": "2"}).as_object().cloned().unwrap(),
+        });
+        assert_eq!(run.started(), [line]);
+    }
+    let mut run = killed(&failed);
+    let nowhere = Input::Rewind {
+        from: RewindFrom::Step("zz".to_owned()),
+        inputs: Map::new(),
+    };
+    assert!(run.machine.apply(nowhere, Timestamp(0)).is_err());
+    let wrong = Input::Rewind {
+        from: RewindFrom::Current,
+        inputs: json!({"n": "x"}).as_object().cloned().unwrap(),
+    };
+    assert!(run.machine.apply(wrong, Timestamp(0)).is_err());
+}
