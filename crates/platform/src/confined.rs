@@ -10,7 +10,10 @@ use std::{
     ffi::{OsStr, OsString},
     fs::{File, Metadata},
     io::{self, Read, Write},
-    os::{fd::OwnedFd, unix::ffi::OsStrExt, unix::fs::PermissionsExt},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::{ffi::OsStrExt, fs::PermissionsExt},
+    },
     path::{Component, Path, PathBuf},
 };
 
@@ -242,6 +245,19 @@ impl ConfinedDir {
         }
     }
 
+    /// Opens a path with flags of the caller's own, below the folder like everything else: for servers that pass on what
+    /// their clients may ask of an open file. Whether it is a pipe or a device is the caller's to check.
+    pub fn open_with(
+        &self,
+        path: impl AsRef<Path>,
+        flags: OFlags,
+        mode: Mode,
+    ) -> Result<OwnedFd, ConfinedError> {
+        let path = path.as_ref();
+        check(path)?;
+        self.open_beneath(path, flags | OFlags::CLOEXEC, mode, "open")
+    }
+
     /// The entries of a folder, by name; `.` is the folder itself.
     pub fn list(&self, path: impl AsRef<Path>) -> Result<Vec<Entry>, ConfinedError> {
         let path = path.as_ref();
@@ -398,6 +414,12 @@ impl ConfinedDir {
             folder = open(&folder, name, PARENT_FLAGS, Mode::empty())?;
         }
         open(&folder, last, flags, mode)
+    }
+}
+
+impl AsFd for ConfinedDir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
     }
 }
 

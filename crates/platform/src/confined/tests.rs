@@ -241,3 +241,27 @@ fn what_is_not_a_regular_file_is_not_opened() {
     assert!(file.metadata().unwrap().is_file());
     assert!(scene.confined.open_file("new", Access::CreateNew).is_err());
 }
+
+#[test]
+fn an_open_with_own_flags_stays_below_the_folder() {
+    use rustix::fs::{Mode, OFlags};
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("inside"), "x").unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", folder.path().join("outside")).unwrap();
+    let confined = ConfinedDir::open(folder.path()).unwrap();
+    let open = |path: &str| confined.open_with(path, OFlags::RDONLY, Mode::empty());
+    open("inside").unwrap();
+    for path in ["outside", "../x", "a/../../x"] {
+        assert!(
+            matches!(
+                open(path),
+                Err(ConfinedError::Outside { .. } | ConfinedError::Failed { .. })
+            ),
+            "{path}"
+        );
+    }
+    assert!(matches!(
+        open("/etc/passwd"),
+        Err(ConfinedError::BadPath { .. })
+    ));
+}
