@@ -2,6 +2,8 @@
 
 use rusqlite::{Transaction, params};
 
+use crate::RecordRow;
+
 /// One change of the state, or one line of the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
@@ -21,6 +23,11 @@ pub enum Change {
     PutSession(SessionRow),
     /// A run of events of one session, in order and without gaps.
     AppendEvents(EventBatch),
+    PutRecord(RecordRow),
+    DeleteRecord {
+        kind: String,
+        id: String,
+    },
 }
 
 /// A line of the history. Its place in the order is given when it is written.
@@ -91,6 +98,16 @@ impl Change {
             Self::AppendEvents(batch) => transaction
                 .prepare_cached("INSERT INTO events (session, first, last, at, lines) VALUES (?1, ?2, ?3, ?4, ?5)")?
                 .execute(params![batch.session, number(batch.first), number(batch.last), batch.at, batch.lines]),
+            Self::PutRecord(row) => transaction
+                .prepare_cached(
+                    "INSERT INTO records (kind, id, at, live, record) VALUES (?1, ?2, ?3, ?4, ?5)
+                     ON CONFLICT (kind, id) DO UPDATE
+                     SET at = excluded.at, live = excluded.live, record = excluded.record",
+                )?
+                .execute(params![row.kind, row.id, row.at, row.live, row.record]),
+            Self::DeleteRecord { kind, id } => transaction
+                .prepare_cached("DELETE FROM records WHERE kind = ?1 AND id = ?2")?
+                .execute(params![kind, id]),
         }
         .map(drop)
     }

@@ -7,6 +7,7 @@ mod change;
 mod journal;
 mod migrations;
 mod open;
+mod records;
 mod retention;
 mod sessions;
 mod worker;
@@ -14,6 +15,7 @@ mod worker;
 pub use change::{Change, Entry, EventBatch, SessionRow};
 pub use journal::{JournalQuery, JournalRow};
 pub use open::{Durability, OpenError, Store};
+pub use records::{RecordQuery, RecordRow};
 pub use worker::StoreError;
 
 #[cfg(test)]

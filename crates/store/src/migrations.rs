@@ -42,6 +42,18 @@ const STEPS: &[&str] = &[
     ALTER TABLE journal ADD COLUMN session TEXT;
     CREATE INDEX journal_by_session ON journal (session, seq) WHERE session IS NOT NULL;
     ",
+    "
+    CREATE TABLE records (
+        kind   TEXT NOT NULL,
+        id     TEXT NOT NULL,
+        at     INTEGER NOT NULL,
+        live   INTEGER NOT NULL,
+        record TEXT NOT NULL,
+        PRIMARY KEY (kind, id)
+    ) WITHOUT ROWID;
+    CREATE INDEX records_by_time ON records (kind, at, id);
+    CREATE INDEX records_live ON records (kind, at, id) WHERE live = 1;
+    ",
 ];
 
 /// The version this program reads and writes.

@@ -9,6 +9,7 @@ use std::{
 };
 
 use rusqlite::Connection;
+use tokio::sync::watch;
 
 use crate::{
     change::Change,
@@ -92,6 +93,11 @@ impl Store {
     /// Writes all of `changes` or none; when it returns, they are as durable as the store was opened to be.
     pub async fn write(&self, changes: Vec<Change>) -> Result<(), StoreError> {
         self.writer.write(changes).await
+    }
+
+    /// Changes whenever the journal has new lines.
+    pub fn journal_growth(&self) -> watch::Receiver<u64> {
+        self.writer.lines()
     }
 
     pub(crate) fn writer(&self) -> &Worker {

@@ -22,6 +22,7 @@ fn prune(transaction: &Transaction<'_>, before: i64, lines: u64) -> rusqlite::Re
         "DELETE FROM journal WHERE seq <= (SELECT coalesce(max(seq), 0) FROM journal) - ?1",
         [number(lines)],
     )?;
+    removed += transaction.execute("DELETE FROM records WHERE live = 0 AND at < ?1", [before])?;
     let old = "SELECT id FROM sessions WHERE live = 0
                AND NOT EXISTS (SELECT 1 FROM events WHERE session = sessions.id AND at >= ?1)";
     removed += transaction.execute(

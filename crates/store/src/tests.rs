@@ -1,6 +1,9 @@
 //! Claims about the store, against real files.
 
-use crate::{Change, Durability, Entry, EventBatch, JournalQuery, OpenError, SessionRow, Store};
+use crate::{
+    Change, Durability, Entry, EventBatch, JournalQuery, OpenError, RecordQuery, RecordRow,
+    SessionRow, Store,
+};
 
 fn entry(at: i64, kind: &str, agent: &str) -> Change {
     Change::Journal(Entry {
@@ -303,4 +306,64 @@ async fn what_is_too_old_or_too_much_goes_and_live_sessions_stay() {
         store.journal(JournalQuery::default()).await.unwrap().len(),
         10
     );
+}
+
+#[tokio::test]
+async fn records_are_paged_newest_first_and_only_finished_ones_are_pruned() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let record = |id: &str, at: i64, live: bool| {
+        Change::PutRecord(RecordRow {
+            kind: "run".into(),
+            id: id.into(),
+            at,
+            live,
+            record: format!("{at}"),
+        })
+    };
+    let changes = vec![
+        record("a", 1, true),
+        record("b", 2, false),
+        record("c", 3, true),
+        record("c", 4, false),
+        record("d", 4, true),
+    ];
+    store.write(changes).await.unwrap();
+    let ids = async |only_live, before, limit| {
+        let query = RecordQuery {
+            kind: "run".into(),
+            only_live,
+            before,
+            limit,
+        };
+        let rows = store.records(query).await.unwrap();
+        rows.into_iter().map(|row| row.id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(false, None, 3).await, ["d", "c", "b"]);
+    assert_eq!(ids(false, Some((2, "b".into())), 3).await, ["a"]);
+    assert_eq!(ids(true, None, 9).await, ["d", "a"]);
+    store.prune(4, 100).await.unwrap();
+    assert_eq!(ids(false, None, 9).await, ["d", "c", "a"]);
+    let gone = Change::DeleteRecord {
+        kind: "run".into(),
+        id: "a".into(),
+    };
+    store.write(vec![gone]).await.unwrap();
+    assert_eq!(store.record("run", "a").await.unwrap(), None);
+    assert_eq!(store.record("run", "c").await.unwrap().unwrap().at, 4);
+    assert_eq!(store.record_count("run").await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn whoever_follows_the_journal_is_told_of_new_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let mut growth = store.journal_growth();
+    store.write(vec![put("a", "1")]).await.unwrap();
+    assert!(!growth.has_changed().unwrap());
+    store
+        .write(vec![entry(5, "agent.created", "a")])
+        .await
+        .unwrap();
+    growth.changed().await.unwrap();
 }

@@ -4,7 +4,7 @@
 use std::{io, sync::mpsc, thread};
 
 use rusqlite::{Connection, Transaction};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::change::Change;
 
@@ -49,18 +49,26 @@ enum Job {
 pub(crate) struct Worker {
     jobs: Option<mpsc::SyncSender<Job>>,
     thread: Option<thread::JoinHandle<()>>,
+    lines: watch::Receiver<u64>,
 }
 
 impl Worker {
     pub(crate) fn start(connection: Connection, name: &str) -> io::Result<Self> {
         let (jobs, inbox) = mpsc::sync_channel(JOBS_MAX);
+        let (written, lines) = watch::channel(0);
         let thread = thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || run(connection, &inbox))?;
+            .spawn(move || run(connection, &inbox, &written))?;
         Ok(Self {
             jobs: Some(jobs),
             thread: Some(thread),
+            lines,
         })
+    }
+
+    /// Counts the commits that had lines of the journal in them.
+    pub(crate) fn lines(&self) -> watch::Receiver<u64> {
+        self.lines.clone()
     }
 
     pub(crate) async fn write(&self, changes: Vec<Change>) -> Result<(), StoreError> {
@@ -118,7 +126,7 @@ impl Drop for Worker {
     }
 }
 
-fn run(mut connection: Connection, inbox: &mpsc::Receiver<Job>) {
+fn run(mut connection: Connection, inbox: &mpsc::Receiver<Job>, written: &watch::Sender<u64>) {
     while let Ok(first) = inbox.recv() {
         let mut batch = Vec::new();
         for job in std::iter::once(first).chain(inbox.try_iter().take(BATCH_MAX - 1)) {
@@ -127,20 +135,28 @@ fn run(mut connection: Connection, inbox: &mpsc::Receiver<Job>) {
                 Job::Read(read) => read(&connection),
                 // What was asked for before it is written before it.
                 Job::Transact(act) => {
-                    commit(&mut connection, std::mem::take(&mut batch));
+                    commit(&mut connection, std::mem::take(&mut batch), written);
                     act(&mut connection);
                 }
             }
         }
-        commit(&mut connection, batch);
+        commit(&mut connection, batch, written);
     }
 }
 
 /// One transaction for all; if it fails, each by itself, so that one bad write does not take the others with it.
-fn commit(connection: &mut Connection, batch: Vec<(Vec<Change>, Done)>) {
+fn commit(
+    connection: &mut Connection,
+    batch: Vec<(Vec<Change>, Done)>,
+    written: &watch::Sender<u64>,
+) {
     if batch.is_empty() {
         return;
     }
+    let has_lines = batch
+        .iter()
+        .flat_map(|(changes, _)| changes)
+        .any(|change| matches!(change, Change::Journal(_)));
     let together = write(connection, batch.iter().flat_map(|(changes, _)| changes));
     let alone = together.is_err() && batch.len() > 1;
     let mut together = Some(together);
@@ -154,6 +170,9 @@ fn commit(connection: &mut Connection, batch: Vec<(Vec<Change>, Done)>) {
             }
         };
         let _ = done.send(result.map_err(|source| StoreError::Write { source })); // The asker may have left.
+    }
+    if has_lines {
+        written.send_modify(|commits| *commits += 1);
     }
 }
 

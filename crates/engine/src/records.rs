@@ -1,0 +1,168 @@
+//! Documents that the faces keep: runs, tasks, delegations, peers, tokens. What they mean is the faces' business.
+
+use serde::{Serialize, de::DeserializeOwned};
+use store::{Change, Entry, RecordQuery, RecordRow, Store};
+
+use crate::{EngineError, clock};
+
+/// The documents of the node. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Records {
+    store: Store,
+}
+
+/// Whether a document is taken up by a new daemon, or is history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Until somebody removes it.
+    Live,
+    /// Until the history is pruned.
+    Finished,
+}
+
+/// A document as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored<T> {
+    pub id: String,
+    /// When it last changed, in milliseconds since the Unix epoch.
+    pub at: i64,
+    pub keep: Keep,
+    pub value: T,
+}
+
+/// A line of the journal that tells what a change was for.
+#[derive(Debug, Clone, Default)]
+pub struct Note {
+    /// What happened, such as `run.completed`.
+    pub kind: String,
+    pub agent: Option<String>,
+    pub session: Option<String>,
+    pub body: serde_json::Value,
+}
+
+impl Records {
+    /// The documents in a store.
+    pub fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Writes a document, and the line that tells of it, in one transaction. When it returns, both are kept.
+    pub async fn put<T: Serialize>(
+        &self,
+        kind: &str,
+        id: &str,
+        keep: Keep,
+        value: &T,
+        note: Option<Note>,
+    ) -> Result<(), EngineError> {
+        let record = serde_json::to_string(value).map_err(|source| EngineError::Record {
+            kind: kind.to_owned(),
+            id: id.to_owned(),
+            source,
+        })?;
+        let row = RecordRow {
+            kind: kind.to_owned(),
+            id: id.to_owned(),
+            at: clock::now().0,
+            live: keep == Keep::Live,
+            record,
+        };
+        let mut changes = vec![Change::PutRecord(row)];
+        changes.extend(note.map(|note| Change::Journal(entry(note))));
+        self.write(kind, changes).await
+    }
+
+    /// Removes a document; one that is not there is no error.
+    pub async fn remove(
+        &self,
+        kind: &str,
+        id: &str,
+        note: Option<Note>,
+    ) -> Result<(), EngineError> {
+        let mut changes = vec![Change::DeleteRecord {
+            kind: kind.to_owned(),
+            id: id.to_owned(),
+        }];
+        changes.extend(note.map(|note| Change::Journal(entry(note))));
+        self.write(kind, changes).await
+    }
+
+    /// Writes a line of the journal that belongs to no document.
+    pub async fn note(&self, note: Note) -> Result<(), EngineError> {
+        self.write("journal", vec![Change::Journal(entry(note))])
+            .await
+    }
+
+    /// One document.
+    pub async fn get<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        id: &str,
+    ) -> Result<Option<Stored<T>>, EngineError> {
+        let row = self.store.record(kind, id).await;
+        let row = row.map_err(|source| failed(kind, source))?;
+        row.map(stored).transpose()
+    }
+
+    /// Documents of a kind, the one that changed last first; `before` is the `at` and `id` of the last one seen.
+    pub async fn list<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        which: Which,
+        before: Option<(i64, String)>,
+        limit: u32,
+    ) -> Result<Vec<Stored<T>>, EngineError> {
+        let query = RecordQuery {
+            kind: kind.to_owned(),
+            only_live: which == Which::Live,
+            before,
+            limit,
+        };
+        let rows = self.store.records(query).await;
+        let rows = rows.map_err(|source| failed(kind, source))?;
+        rows.into_iter().map(stored).collect()
+    }
+
+    async fn write(&self, kind: &str, changes: Vec<Change>) -> Result<(), EngineError> {
+        let written = self.store.write(changes).await;
+        written.map_err(|source| failed(kind, source))
+    }
+}
+
+/// Which documents of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    Live,
+    All,
+}
+
+fn entry(note: Note) -> Entry {
+    Entry {
+        at: clock::now().0,
+        kind: note.kind,
+        agent: note.agent,
+        session: note.session,
+        body: note.body.to_string(),
+    }
+}
+
+fn stored<T: DeserializeOwned>(row: RecordRow) -> Result<Stored<T>, EngineError> {
+    let value = serde_json::from_str(&row.record).map_err(|source| EngineError::Record {
+        kind: row.kind,
+        id: row.id.clone(),
+        source,
+    })?;
+    Ok(Stored {
+        id: row.id,
+        at: row.at,
+        keep: if row.live { Keep::Live } else { Keep::Finished },
+        value,
+    })
+}
+
+fn failed(kind: &str, source: store::StoreError) -> EngineError {
+    EngineError::Store {
+        name: kind.to_owned(),
+        source,
+    }
+}
