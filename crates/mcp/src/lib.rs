@@ -4,9 +4,11 @@
 //! daemon that was restarted is simply found again, and what a call has begun ends with it.
 
 mod caller;
+mod client;
 mod daemon;
 mod event;
 mod failure;
+mod http;
 mod leftovers;
 mod progress;
 mod resources;
@@ -15,4 +17,6 @@ mod tools;
 mod transcript;
 mod turn;
 
+pub use client::tool_sources;
+pub use http::router;
 pub use server::{Config, ServeError, serve, serve_stdio};

@@ -58,7 +58,7 @@ pub enum ServeError {
 }
 
 #[derive(Debug, Clone)]
-struct Server {
+pub(crate) struct Server {
     daemon: Daemon,
     version: String,
     /// The client is gone, or we are told to end.
@@ -66,6 +66,18 @@ struct Server {
     /// Calls under way.
     calls: TaskTracker,
     room: Arc<Semaphore>,
+}
+
+impl Server {
+    pub(crate) fn new(config: &Config, stop: &CancellationToken) -> Self {
+        Self {
+            daemon: Daemon::new(&config.socket),
+            version: config.version.clone(),
+            gone: stop.child_token(),
+            calls: TaskTracker::new(),
+            room: Arc::new(Semaphore::new(CALLS_MAX)),
+        }
+    }
 }
 
 /// Serves one client on standard input and output, until it closes the input or `stop` is cancelled.
@@ -86,13 +98,7 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let server = Server {
-        daemon: Daemon::new(&config.socket),
-        version: config.version,
-        gone: stop.child_token(),
-        calls: TaskTracker::new(),
-        room: Arc::new(Semaphore::new(CALLS_MAX)),
-    };
+    let server = Server::new(&config, &stop);
     let reader = Watched {
         reader,
         gone: server.gone.clone(),

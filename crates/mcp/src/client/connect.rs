@@ -1,0 +1,171 @@
+//! Reaching one server: a child process of ours, streamable HTTP, or the older transport of server-sent events.
+
+use std::{collections::HashMap, ffi::OsString, path::Path, str::FromStr, time::Duration};
+
+use catalog::McpServer;
+use engine::{DriverSurroundings, ToolServer, chain};
+use platform::{Group, Spawn, process::Stream};
+use rmcp::{
+    RoleClient, ServiceExt,
+    service::RunningService,
+    transport::{
+        StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
+    },
+};
+
+use super::{handler::Ear, sse::SseTransport};
+
+/// How long a server has for its handshake: some fetch packages when they are started for the first time.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(120);
+
+/// How long a child has after SIGTERM.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A server that answers.
+#[derive(Debug)]
+pub(super) struct Connected {
+    pub(super) service: RunningService<RoleClient, Ear>,
+    pub(super) ear: Ear,
+    child: Option<Group>,
+}
+
+impl Connected {
+    /// Resolves when the server can be spoken to no more.
+    pub(super) async fn lost(&self) {
+        let closed = async {
+            // The library tells nobody when its loop ends, so the transport is looked at now and then.
+            loop {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                if self.service.peer().is_transport_closed() {
+                    return;
+                }
+            }
+        };
+        match &self.child {
+            Some(child) => tokio::select! {
+                _ = child.wait() => {}
+                () = closed => {}
+            },
+            None => closed.await,
+        }
+    }
+
+    /// Ends the conversation, and the process if it is ours.
+    pub(super) async fn end(mut self) {
+        let _ = self.service.close_with_timeout(GRACE).await; // It is ended below whatever it answers.
+        if let Some(child) = &self.child {
+            child.end(GRACE).await;
+        }
+    }
+}
+
+/// Starts or finds the server and shakes hands. The words of the error are for people.
+pub(super) async fn connect(
+    server: &ToolServer,
+    cwd: &Path,
+    around: &DriverSurroundings,
+) -> Result<Connected, String> {
+    let ear = Ear::default();
+    let (service, child) = match server {
+        ToolServer::Stdio(server) => {
+            let (group, transport) = start(server, cwd, around).await?;
+            let service = tokio::select! { biased;
+                shaken = shake(ear.clone().serve(transport)) => shaken,
+                exit = group.wait() => Err(format!("it ended before it had answered ({exit})")),
+            };
+            match service {
+                Ok(service) => (service, Some(group)),
+                Err(why) => {
+                    group.end(GRACE).await;
+                    return Err(why);
+                }
+            }
+        }
+        ToolServer::Http { url, headers, .. } => {
+            let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+                .custom_headers(parse_headers(headers)?);
+            let transport = StreamableHttpClientTransport::from_config(config);
+            (shake(ear.clone().serve(transport)).await?, None)
+        }
+        ToolServer::Sse { url, headers, .. } => {
+            let transport = SseTransport::connect(url, parse_headers(headers)?, &around.tasks);
+            let transport = shake(transport).await?;
+            (shake(ear.clone().serve(transport)).await?, None)
+        }
+    };
+    Ok(Connected {
+        service,
+        ear,
+        child,
+    })
+}
+
+async fn shake<T, E: std::error::Error + 'static>(
+    handshake: impl Future<Output = Result<T, E>>,
+) -> Result<T, String> {
+    match tokio::time::timeout(HANDSHAKE_MAX, handshake).await {
+        Ok(Ok(shaken)) => Ok(shaken),
+        Ok(Err(error)) => Err(chain(&error)),
+        Err(_) => Err(format!(
+            "it did not answer within {} s",
+            HANDSHAKE_MAX.as_secs()
+        )),
+    }
+}
+
+type Streams = (
+    platform::process::ChildStdout,
+    platform::process::ChildStdin,
+);
+
+async fn start(
+    server: &McpServer,
+    cwd: &Path,
+    around: &DriverSurroundings,
+) -> Result<(Group, Streams), String> {
+    let owner = around
+        .owner
+        .tag(&format!("{}.mcp-{}", around.agent, server.name))
+        .map_err(|error| error.to_string())?;
+    let mut env = around.environment.clone();
+    env.extend(
+        server
+            .env
+            .iter()
+            .map(|(name, value)| (OsString::from(name), OsString::from(value))),
+    );
+    let spawn = Spawn {
+        args: server.args.iter().map(OsString::from).collect(),
+        env,
+        stdin: Stream::Piped,
+        stdout: Stream::Piped,
+        ..Spawn::new(&server.command, cwd, owner)
+    };
+    let guardian = around.guardian.clone();
+    let spawned = around
+        .tasks
+        .spawn_blocking(move |_| spawn.spawn(&guardian))
+        .await;
+    let (group, pipes) = spawned
+        .map_err(|_| "the node is shutting down".to_owned())?
+        .map_err(|error| chain(&error))?;
+    match (pipes.stdout, pipes.stdin) {
+        (Some(stdout), Some(stdin)) => Ok((group, (stdout, stdin))),
+        (_, _) => Err("its standard streams are not there".to_owned()),
+    }
+}
+
+type Headers = HashMap<reqwest::header::HeaderName, reqwest::header::HeaderValue>;
+
+fn parse_headers(headers: &std::collections::BTreeMap<String, String>) -> Result<Headers, String> {
+    let parse = |(name, value): (&String, &String)| {
+        let parsed = reqwest::header::HeaderName::from_str(name).ok()?;
+        let value = reqwest::header::HeaderValue::from_str(value).ok()?;
+        Some((parsed, value))
+    };
+    // The value of a header may be a secret, so only its name is told.
+    headers
+        .iter()
+        .map(|header| parse(header).ok_or_else(|| format!("{:?} is not a valid header", header.0)))
+        .collect()
+}
