@@ -1,0 +1,113 @@
+//! The audit: a line of the journal for every request that was turned away, and for every one that may change something.
+//!
+//! Requests never wait for it. What comes faster than the store can write is counted and told in one line.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use engine::{Note, Records};
+use platform::Tasks;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tracing::warn;
+
+/// Lines that may wait for the store: a burst of a busy second.
+const WAITING_MAX: usize = 512;
+
+/// An address of a request in a line: longer ones are cut, they are somebody's trial.
+const PATH_MAX: usize = 256;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Audit {
+    lines: mpsc::Sender<Note>,
+    lost: Arc<AtomicU64>,
+}
+
+/// Who did what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Act<'a> {
+    pub(crate) who: &'a str,
+    pub(crate) from: &'a str,
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+}
+
+impl Audit {
+    pub(crate) fn start(records: Records, tasks: &Tasks) -> Self {
+        let (lines, inbox) = mpsc::channel(WAITING_MAX);
+        let lost = Arc::new(AtomicU64::new(0));
+        let audit = Self {
+            lines,
+            lost: lost.clone(),
+        };
+        tasks.spawn(|stop| async move {
+            write(records, inbox, lost, stop).await;
+        });
+        audit
+    }
+
+    pub(crate) fn call(&self, act: Act<'_>, status: u16) {
+        self.line("audit.call", act, json!(status));
+    }
+
+    pub(crate) fn refused(&self, act: Act<'_>, why: &str) {
+        self.line("audit.refused", act, json!(why));
+    }
+
+    fn line(&self, kind: &str, act: Act<'_>, outcome: serde_json::Value) {
+        let path: String = act.path.chars().take(PATH_MAX).collect();
+        let note = Note {
+            kind: kind.to_owned(),
+            body: json!({
+                "who": act.who,
+                "from": act.from,
+                "method": act.method,
+                "path": path,
+                "outcome": outcome,
+            }),
+            ..Note::default()
+        };
+        if self.lines.try_send(note).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+async fn write(
+    records: Records,
+    mut inbox: mpsc::Receiver<Note>,
+    lost: Arc<AtomicU64>,
+    stop: tokio_util::sync::CancellationToken,
+) {
+    loop {
+        let note = tokio::select! { biased;
+            () = stop.cancelled() => break,
+            note = inbox.recv() => match note {
+                Some(note) => note,
+                None => return, // Every handle is gone.
+            },
+        };
+        keep(&records, note).await;
+        let count = lost.swap(0, Ordering::Relaxed);
+        if count > 0 {
+            let note = Note {
+                kind: "audit.lost".to_owned(),
+                body: json!({ "lines": count }),
+                ..Note::default()
+            };
+            keep(&records, note).await;
+        }
+    }
+    // What was said before the end is kept.
+    while let Ok(note) = inbox.try_recv() {
+        keep(&records, note).await;
+    }
+}
+
+async fn keep(records: &Records, note: Note) {
+    if let Err(error) = records.note(note).await {
+        warn!(%error, "an audit line could not be kept");
+    }
+}

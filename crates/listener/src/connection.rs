@@ -1,0 +1,139 @@
+//! Connections: accepted up to a number, encrypted where they must be, each with bounds on what it may hold up.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{Extension, Router, extract::ConnectInfo};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use platform::Tasks;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use crate::tls::Identity;
+
+/// Connections at a time: many peers and browsers, few enough for the limit of open files.
+const CONNECTIONS_MAX: usize = 512;
+
+/// How long a client has for its headers; whoever dribbles them holds no place for longer.
+const HEADERS_WITHIN: Duration = Duration::from_secs(15);
+
+/// How long the handshake may take.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+
+/// Headers of one request: tokens, cookies and a call chain fit well.
+const HEADER_BYTES_MAX: usize = 64 * 1024;
+
+/// How long to wait when no connection can be accepted, because files are short.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
+
+/// How long requests in progress have when the node ends; streams last for ever, so this is short.
+const END_WITHIN: Duration = Duration::from_secs(2);
+
+/// Takes connections until the token of the tasks is cancelled.
+pub(crate) async fn accept(
+    listener: TcpListener,
+    identity: Option<Identity>,
+    router: Router,
+    tasks: Tasks,
+    stop: CancellationToken,
+) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let place = tokio::select! { biased;
+            () = stop.cancelled() => return,
+            place = places.clone().acquire_owned() => place.expect("the semaphore is never closed"),
+        };
+        let accepted = tokio::select! { biased;
+            () = stop.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, remote)) => {
+                let _ = stream.set_nodelay(true); // Only slower without.
+                let connection = Connection {
+                    remote,
+                    router: router.clone(),
+                    identity: identity.clone(),
+                    place,
+                };
+                tasks.spawn(|stop| async move { connection.run(stream, stop).await });
+            }
+            Err(error) => {
+                warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+            }
+        }
+    }
+}
+
+struct Connection {
+    remote: SocketAddr,
+    router: Router,
+    identity: Option<Identity>,
+    place: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    async fn run(self, stream: TcpStream, stop: CancellationToken) {
+        let Self {
+            remote,
+            router,
+            identity,
+            place,
+        } = self;
+        let _place = place;
+        let router = router.layer(Extension(ConnectInfo(remote)));
+        let Some(identity) = identity else {
+            return serve(stream, router, stop).await;
+        };
+        let handshake = tokio::time::timeout(HANDSHAKE_WITHIN, identity.acceptor.accept(stream));
+        let shaken = tokio::select! { biased;
+            () = stop.cancelled() => return,
+            shaken = handshake => shaken,
+        };
+        match shaken {
+            Ok(Ok(stream)) => serve(stream, router, stop).await,
+            Ok(Err(error)) => debug!(%remote, %error, "the handshake failed"),
+            Err(_) => debug!(%remote, "the handshake took too long"),
+        }
+    }
+}
+
+async fn serve<S>(stream: S, router: Router, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = TowerToHyperService::new(router);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_WITHIN)
+        .max_buf_size(HEADER_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! { biased;
+        () = stop.cancelled() => None,
+        ended = connection.as_mut() => Some(ended),
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => {
+            connection.as_mut().graceful_shutdown();
+            match tokio::time::timeout(END_WITHIN, connection).await {
+                Ok(ended) => ended,
+                Err(_) => return,
+            }
+        }
+    };
+    if let Err(error) = ended {
+        debug!(%error, "a connection broke");
+    }
+}

@@ -1,0 +1,324 @@
+//! What every request passes before a face sees it: the name it used, the page it comes from, whose token it carries,
+//! how often they ask. Afterwards it leaves a line in the audit.
+
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Instant,
+};
+
+use axum::{
+    body::HttpBody,
+    extract::{ConnectInfo, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use engine::{Caller, Rights};
+
+use crate::{
+    Refusal, Tokens, Trust,
+    audit::{Act, Audit},
+    hosts::Hosts,
+    rate::{Pace, RateLimit},
+};
+
+/// The cookie of a browser that has logged in.
+pub const COOKIE: &str = "agentcraft_session";
+
+/// For clients that need `Authorization` for something else.
+const TOKEN_HEADER: &str = "x-agentcraft-token";
+
+/// Far above what a person or an agent needs, far below what would keep a core busy.
+const CALLER_PACE: Pace = Pace {
+    per_second: 100.0,
+    burst: 400.0,
+};
+
+/// For each address that brings no valid token: enough to notice one's mistake.
+const STRANGER_PACE: Pace = Pace {
+    per_second: 5.0,
+    burst: 40.0,
+};
+
+/// What anybody on the network may do where the configuration trusts it: ask agents, not rule the node.
+const OPEN_RIGHTS: [&str; 4] = ["a2a", "exchange", "office", "runs"];
+
+/// Paths that anybody may ask for.
+const PUBLIC: [&str; 2] = ["/healthz", "/login"];
+
+/// Everything the guard looks at.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    pub(crate) hosts: Hosts,
+    pub(crate) trust: Trust,
+    pub(crate) scheme: &'static str,
+    pub(crate) tokens: Tokens,
+    pub(crate) open_paths: Vec<String>,
+    pub(crate) audit: Audit,
+    callers: RateLimit,
+    strangers: RateLimit,
+}
+
+/// How somebody showed who they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Shown {
+    Token(String),
+    Cookie(String),
+    Nothing,
+}
+
+impl Guard {
+    pub(crate) fn new(
+        hosts: Hosts,
+        trust: Trust,
+        scheme: &'static str,
+        tokens: Tokens,
+        open_paths: Vec<String>,
+        audit: Audit,
+    ) -> Self {
+        Self {
+            hosts,
+            trust,
+            scheme,
+            tokens,
+            open_paths,
+            audit,
+            callers: RateLimit::new(CALLER_PACE),
+            strangers: RateLimit::new(STRANGER_PACE),
+        }
+    }
+
+    /// Who asks; nobody for a path that is open and brings no token.
+    fn admit(&self, request: &Request, from: IpAddr) -> Result<Option<Caller>, Refusal> {
+        let headers = request.headers();
+        let host = host(request).ok_or(Refusal::UnknownHost)?;
+        if !self.hosts.is_ours(host) {
+            return Err(Refusal::UnknownHost);
+        }
+        let origin = headers.get(header::ORIGIN).map(as_text);
+        if let Some(origin) = &origin
+            && !self.hosts.may_call(origin, self.scheme, host)
+        {
+            let origin: String = origin.chars().take(128).collect();
+            return Err(Refusal::ForeignOrigin { origin });
+        }
+        let shown = shown(headers);
+        let cookie_may_act = origin.is_some()
+            || is_safe(request.method())
+            || headers.get("sec-fetch-site").map(as_text).as_deref() == Some("same-origin");
+        let caller = match &shown {
+            Shown::Token(token) => self.tokens.check(token),
+            Shown::Cookie(cookie) => {
+                let caller = self.tokens.logins().caller(cookie);
+                if caller.is_some() && !cookie_may_act {
+                    return Err(Refusal::NoOrigin);
+                }
+                caller
+            }
+            Shown::Nothing => None,
+        };
+        match (caller, shown) {
+            (Some(caller), _) => Ok(Some(caller)),
+            (None, _) if self.is_open(request.uri().path()) => Ok(None),
+            (None, Shown::Nothing | Shown::Cookie(_)) if self.trust == Trust::Open => {
+                Ok(Some(passer_by(from)))
+            }
+            (None, Shown::Nothing) => Err(Refusal::NoToken),
+            (None, Shown::Token(_) | Shown::Cookie(_)) => Err(Refusal::BadToken),
+        }
+    }
+
+    fn is_open(&self, path: &str) -> bool {
+        let below = |prefix: &str| {
+            path.strip_prefix(prefix).is_some_and(|rest| {
+                rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/')
+            })
+        };
+        PUBLIC.contains(&path) || self.open_paths.iter().any(|prefix| below(prefix))
+    }
+
+    fn count(&self, caller: Option<&Caller>, from: IpAddr) -> Result<(), Refusal> {
+        let now = Instant::now();
+        let counted = match caller {
+            Some(caller) => self.callers.take(&caller.name, now),
+            // Socket.IO polls often; it counts by itself.
+            None => self.callers.take(&format!("open path {from}"), now),
+        };
+        counted.map_err(|after| Refusal::TooMany { after })
+    }
+}
+
+/// The middleware.
+pub(crate) async fn guard(
+    State(guard): State<Arc<Guard>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let remote = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    let from = remote.map_or(IpAddr::from([0, 0, 0, 0]), |remote| remote.0.ip());
+    let from_text = from.to_string();
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let act = |who| Act {
+        who,
+        from: &from_text,
+        method: method.as_str(),
+        path: &path,
+    };
+    if let Some(answer) = preflight(&guard, &request) {
+        return answer;
+    }
+    let caller = match guard.admit(&request, from) {
+        Ok(caller) => caller,
+        Err(refusal) => {
+            // A stranger who hammers fills no journal.
+            return match guard.strangers.take(&from_text, Instant::now()) {
+                Ok(()) => {
+                    guard.audit.refused(act("nobody"), refusal.code());
+                    refusal.into_response()
+                }
+                Err(after) => Refusal::TooMany { after }.into_response(),
+            };
+        }
+    };
+    if let Err(refusal) = guard.count(caller.as_ref(), from) {
+        return refusal.into_response();
+    }
+    let who = caller
+        .as_ref()
+        .map_or("nobody".to_owned(), |caller| caller.name.clone());
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    if let Some(caller) = caller {
+        request.extensions_mut().insert(caller);
+    }
+    let response = next.run(request).await;
+    let status = response.status();
+    if status == StatusCode::FORBIDDEN || status == StatusCode::UNAUTHORIZED {
+        guard.audit.refused(act(&who), status.as_str());
+    } else if !is_safe(&method) {
+        guard.audit.call(act(&who), status.as_u16());
+    }
+    finish(response, origin)
+}
+
+/// The same care for every answer, whoever gave it.
+fn finish(response: Response, origin: Option<HeaderValue>) -> Response {
+    let is_empty = response.body().is_end_stream();
+    let mut response = match response.status() {
+        StatusCode::NOT_FOUND if is_empty => Refusal::NotFound.into_response(),
+        StatusCode::METHOD_NOT_ALLOWED if is_empty => {
+            let allow = response.headers().get(header::ALLOW).cloned();
+            let mut worded = Refusal::Method.into_response();
+            if let Some(allow) = allow {
+                worded.headers_mut().insert(header::ALLOW, allow);
+            }
+            worded
+        }
+        _ => response,
+    };
+    let headers = response.headers_mut();
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    if let Some(origin) = origin {
+        // It passed the guard, so it may read the answer.
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.append(header::VARY, HeaderValue::from_static("origin"));
+        headers.insert(
+            header::ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static("run-id"),
+        );
+    }
+    response
+}
+
+/// What a browser asks before it lets a page of a named site call us. It carries no token, and gets nothing but words.
+fn preflight(guard: &Guard, request: &Request) -> Option<Response> {
+    let headers = request.headers();
+    let origin = headers.get(header::ORIGIN)?;
+    let wanted = headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    if request.method() != Method::OPTIONS || !wanted {
+        return None;
+    }
+    let host = host(request).filter(|host| guard.hosts.is_ours(host))?;
+    if !guard.hosts.may_call(&as_text(origin), guard.scheme, host) {
+        return None;
+    }
+    const ALLOWED: [(HeaderName, &str); 3] = [
+        (
+            header::ACCESS_CONTROL_ALLOW_METHODS,
+            "GET, POST, PUT, DELETE",
+        ),
+        (
+            header::ACCESS_CONTROL_ALLOW_HEADERS,
+            "authorization, content-type, idempotency-key, last-event-id, x-agentcraft-call-chain",
+        ),
+        (header::ACCESS_CONTROL_MAX_AGE, "600"),
+    ];
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    for (name, value) in ALLOWED {
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    Some(finish(response, Some(origin.clone())))
+}
+
+fn host(request: &Request) -> Option<&str> {
+    let header = request.headers().get(header::HOST);
+    match header {
+        Some(host) => host.to_str().ok(),
+        None => request
+            .uri()
+            .authority()
+            .map(|authority| authority.as_str()),
+    }
+}
+
+fn shown(headers: &HeaderMap) -> Shown {
+    let bearer = headers.get(header::AUTHORIZATION).map(as_text);
+    let bearer = bearer.as_deref().and_then(|value| {
+        let (scheme, token) = value.split_once(' ')?;
+        scheme
+            .eq_ignore_ascii_case("bearer")
+            .then(|| token.trim().to_owned())
+    });
+    let own = headers.get(TOKEN_HEADER).map(as_text);
+    if let Some(token) = bearer.or(own) {
+        return Shown::Token(token);
+    }
+    cookie(headers).map_or(Shown::Nothing, Shown::Cookie)
+}
+
+/// The value of our cookie.
+pub(crate) fn cookie(headers: &HeaderMap) -> Option<String> {
+    let lines = headers.get_all(header::COOKIE).iter().map(as_text);
+    lines
+        .flat_map(|line| {
+            line.split(';')
+                .map(|pair| pair.trim().to_owned())
+                .collect::<Vec<_>>()
+        })
+        .find_map(|pair| {
+            let (name, value) = pair.split_once('=')?;
+            (name == COOKIE).then(|| value.to_owned())
+        })
+}
+
+fn as_text(value: &HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).into_owned()
+}
+
+fn is_safe(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+fn passer_by(from: IpAddr) -> Caller {
+    let rights = OPEN_RIGHTS.iter().map(|right| (*right).to_owned());
+    Caller {
+        name: format!("open:{from}"),
+        rights: Rights::Only(BTreeSet::from_iter(rights)),
+    }
+}
