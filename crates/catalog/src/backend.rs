@@ -20,11 +20,17 @@ pub enum BackendType {
     Copilot,
     CursorAgent,
     Command,
+    #[serde(rename = "openai-compatible")]
+    OpenAiCompatible,
+    Workflow,
+    Peer,
+    A2a,
+    Delegation,
 }
 
 impl BackendType {
     /// Every type, as written in files and on the wire.
-    pub const ALL: [(&'static str, Self); 11] = [
+    pub const ALL: [(&'static str, Self); 16] = [
         ("cursor", Self::Cursor),
         ("claude-code", Self::ClaudeCode),
         ("custom", Self::Custom),
@@ -36,11 +42,43 @@ impl BackendType {
         ("copilot", Self::Copilot),
         ("cursor-agent", Self::CursorAgent),
         ("command", Self::Command),
+        ("openai-compatible", Self::OpenAiCompatible),
+        ("workflow", Self::Workflow),
+        ("peer", Self::Peer),
+        ("a2a", Self::A2a),
+        ("delegation", Self::Delegation),
     ];
 
     /// The word on the wire.
     pub fn as_str(self) -> &'static str {
         self.profile().word
+    }
+
+    /// Whether the daemon itself speaks to what takes the turns, with no program in between.
+    pub fn is_endpoint(self) -> bool {
+        self.profile().interaction == Interaction::Endpoint
+    }
+
+    /// The setting without which an agent of this type has nobody to speak to.
+    pub fn needed_setting(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::OpenAiCompatible => Some(("baseUrl", "the address of the model server")),
+            Self::Workflow => Some(("workflow", "the name of the workflow to run")),
+            Self::Peer => Some(("url", "the address of the node")),
+            Self::A2a => Some(("url", "the address of the agent or of its card")),
+            Self::Delegation => Some(("url", "the address of the node that does the work")),
+            Self::Cursor
+            | Self::ClaudeCode
+            | Self::Custom
+            | Self::Builtin
+            | Self::Codex
+            | Self::Gemini
+            | Self::Qwen
+            | Self::OpenCode
+            | Self::Copilot
+            | Self::CursorAgent
+            | Self::Command => None,
+        }
     }
 
     /// Whether the template itself says how the program is called.
@@ -61,6 +99,11 @@ impl BackendType {
             Self::Copilot => &COPILOT,
             Self::CursorAgent => &CURSOR_AGENT,
             Self::Command => &COMMAND,
+            Self::OpenAiCompatible => &OPENAI_COMPATIBLE,
+            Self::Workflow => &WORKFLOW,
+            Self::Peer => &PEER,
+            Self::A2a => &A2A,
+            Self::Delegation => &DELEGATION,
         }
     }
 }
@@ -102,6 +145,8 @@ pub enum Interaction {
     None,
     /// There is no lasting process: each turn runs the program once, with the prompt as an argument.
     PerTurn,
+    /// There is no program at all: the daemon speaks to a model, runs a workflow, or asks somebody else's agent.
+    Endpoint,
 }
 
 /// Where a missing program comes from.
@@ -264,6 +309,37 @@ const COMMAND: BackendProfile = BackendProfile {
     ..ACP_PROGRAM
 };
 
+const ENDPOINT: BackendProfile = BackendProfile {
+    interaction: Interaction::Endpoint,
+    ..ACP_PROGRAM
+};
+
+const OPENAI_COMPATIBLE: BackendProfile = BackendProfile {
+    word: "openai-compatible",
+    environment: &["OPENAI_*"],
+    ..ENDPOINT
+};
+
+const WORKFLOW: BackendProfile = BackendProfile {
+    word: "workflow",
+    ..ENDPOINT
+};
+
+const PEER: BackendProfile = BackendProfile {
+    word: "peer",
+    ..ENDPOINT
+};
+
+const A2A: BackendProfile = BackendProfile {
+    word: "a2a",
+    ..ENDPOINT
+};
+
+const DELEGATION: BackendProfile = BackendProfile {
+    word: "delegation",
+    ..ENDPOINT
+};
+
 /// Which program to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
@@ -319,7 +395,9 @@ pub fn launch_command(
     let program = match (backend.executable_path(), profile.program) {
         (Some(path), _) => Program::Named(path.to_owned()),
         (None, Some(program)) => Program::Named(program.to_owned()),
-        (None, None) if backend_type == BackendType::Builtin => Program::Own,
+        (None, None) if backend_type == BackendType::Builtin || backend_type.is_endpoint() => {
+            Program::Own
+        }
         (None, None) => return Err(LaunchError::NoExecutable { word: profile.word }),
     };
     let mut args: Vec<String> = profile.args.iter().map(|&arg| arg.to_owned()).collect();
@@ -330,6 +408,12 @@ pub fn launch_command(
             (None, _) => vec![workspace_dir.to_owned()],
         };
     } else {
+        if backend_type == BackendType::Copilot && !template.domain_context.mcp_servers.is_empty() {
+            // Over ACP it takes no servers that are programs; the file is part of every workspace with servers.
+            args.push(format!(
+                "--additional-mcp-config=@{workspace_dir}/.mcp.json"
+            ));
+        }
         args.extend(backend.extra_args());
         if backend_type == BackendType::Cursor {
             args.push(workspace_dir.to_owned());

@@ -92,6 +92,17 @@ fn a_template_may_name_more_variables() {
 }
 
 #[test]
+fn copilot_is_told_where_its_servers_are_written() {
+    let context = json!({"domainContext": {"mcpServers": [{"name": "time", "command": "uvx"}]}});
+    let backend = json!({"type": "copilot", "config": {"extraArgs": ["--banner"]}});
+    let template = template(backend, "custom", context);
+    assert_eq!(
+        shown(&template),
+        "copilot --acp --additional-mcp-config=@/w/.mcp.json --banner | Acp | GH_TOKEN GITHUB_TOKEN COPILOT_*"
+    );
+}
+
+#[test]
 fn the_prompt_fills_its_place_or_comes_last() {
     let command = |args: &[&str]| LaunchCommand {
         program: Program::Own,

@@ -1,7 +1,7 @@
 //! The driver: conversations of one agent whose program is run anew for every turn.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -11,15 +11,16 @@ use std::{
 
 use domain::turn::Stop;
 use engine::{
-    Continuity, Driver, DriverError, DriverFuture, OpenSession, Opened, PrintProgram, Turn,
+    Continuity, Driver, DriverError, DriverFuture, OpenSession, Opened, PrintProgram, Turn, chain,
 };
-use platform::{Exit, OwnerTag};
+use platform::{Exit, OwnerTag, files};
 
 use crate::{
     listen::{Ear, Heard, Listener, Remember},
-    program::{ARGUMENT_BYTES_MAX, Begin, Invocation, Memory, Output, Program, Request},
+    program::{ARGUMENT_BYTES_MAX, Begin, Invocation, Memory, Output, Program, Request, Servers},
     programs,
     run::{Ended, Outcome, Run},
+    servers::{Server, ServersFile},
     sessions::{self, Session, Sessions},
 };
 
@@ -36,6 +37,7 @@ static RUNS: AtomicU64 = AtomicU64::new(1);
 pub fn driver(program: PrintProgram) -> Option<Arc<dyn Driver>> {
     let description = programs::find(&program.backend)?;
     let executable = match (&program.program, description.executable) {
+        (Some(path), Some(name)) if speaks_acp(path) => beside(path, name),
         (Some(path), _) => path.clone(),
         (None, Some(name)) => PathBuf::from(name),
         (None, None) => return None,
@@ -47,6 +49,22 @@ pub fn driver(program: PrintProgram) -> Option<Arc<dyn Driver>> {
         sessions: Arc::new(sessions),
         program,
     }))
+}
+
+/// Whether the template names the program of the agent's other mode, which understands no arguments of this one.
+fn speaks_acp(path: &Path) -> bool {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    name == "acp" || name.ends_with("-acp")
+}
+
+/// The program of this name in the same folder, where packages are installed together; else the one on the path.
+fn beside(path: &Path, name: &str) -> PathBuf {
+    let neighbour = path.with_file_name(name);
+    if path.is_absolute() && files::is_there(&neighbour) {
+        neighbour
+    } else {
+        PathBuf::from(name)
+    }
 }
 
 #[derive(Debug)]
@@ -79,10 +97,17 @@ impl Driver for PrintDriver {
 impl PrintDriver {
     async fn open_session(&self, open: OpenSession) -> Result<Opened, DriverError> {
         let (opened, program_id) = self.find(open.resume).await;
+        let servers = open.mcp_servers.into_iter().map(|server| Server {
+            name: server.name.to_string(),
+            command: server.command,
+            args: server.args,
+            env: server.env,
+        });
         let session = Session {
             cwd: open.cwd,
             sink: open.sink,
             program_id,
+            servers: servers.collect(),
         };
         self.sessions.insert(opened.id.clone(), session);
         Ok(opened)
@@ -133,7 +158,9 @@ impl PrintDriver {
         };
         let around = &self.program.around;
         let resume = session.program_id.as_deref();
-        let invocation = self.invocation(&turn, resume)?;
+        let servers = self.servers(&turn.session, &session.servers).await?;
+        let file = servers.as_ref().map(ServersFile::path);
+        let invocation = self.invocation(&turn, resume, (&session.servers, file))?;
         let begin = match resume {
             Some(_) => Begin::Resumed,
             None => Begin::Fresh,
@@ -161,7 +188,37 @@ impl PrintDriver {
         Ok(self.verdict(&outcome, listener.heard(), limit))
     }
 
-    fn invocation(&self, turn: &Turn, resume: Option<&str>) -> Result<Invocation, DriverError> {
+    /// The file with the servers, if there are some and the program takes one.
+    async fn servers(
+        &self,
+        session: &str,
+        servers: &Arc<[Server]>,
+    ) -> Result<Option<ServersFile>, DriverError> {
+        if servers.is_empty() || self.description.servers != Servers::File {
+            return Ok(None);
+        }
+        let around = &self.program.around;
+        let (workspace, name) = (around.workspace.clone(), session.to_owned());
+        let servers = Arc::clone(servers);
+        let writing = around
+            .tasks
+            .spawn_blocking(move |_| ServersFile::write(&workspace, &name, &servers));
+        let unwritten = |why: String| DriverError::Program {
+            why: format!("could not write down its MCP servers: {why}"),
+        };
+        match writing.await {
+            Ok(Ok(file)) => Ok(Some(file)),
+            Ok(Err(error)) => Err(unwritten(chain(&error))),
+            Err(error) => Err(unwritten(chain(&error))),
+        }
+    }
+
+    fn invocation(
+        &self,
+        turn: &Turn,
+        resume: Option<&str>,
+        (servers, servers_file): (&[Server], Option<&Path>),
+    ) -> Result<Invocation, DriverError> {
         let model = turn.options.model.as_deref();
         let invocation = (self.description.invoke)(&Request {
             prompt: &turn.prompt,
@@ -169,6 +226,8 @@ impl PrintDriver {
             options: &turn.options,
             model: model.or(self.program.model.as_deref()),
             args: self.program.args.as_deref().unwrap_or_default(),
+            servers,
+            servers_file,
         });
         let refused = |what: String| Err(DriverError::Unsupported { what });
         for arg in &invocation.args {

@@ -10,6 +10,7 @@ mod program;
 mod programs;
 mod reading;
 mod run;
+mod servers;
 mod sessions;
 mod tool;
 

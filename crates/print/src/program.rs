@@ -1,10 +1,12 @@
 //! The common description of a program: how it is called for one turn, and who reads what it prints.
 
-use std::ffi::OsString;
+use std::{collections::BTreeMap, ffi::OsString, path::Path};
 
 use domain::turn::{EventKind, Stop};
 use engine::TurnOptions;
 use serde_json::Value;
+
+use crate::servers::Server;
 
 /// The longest single argument. Linux takes no argument of 128 KiB or more; the rest is for the option's name.
 pub(crate) const ARGUMENT_BYTES_MAX: usize = 120 * 1024;
@@ -18,6 +20,18 @@ pub(crate) struct Program {
     pub(crate) output: Output,
     /// Whether a later turn can take up the conversation of an earlier one.
     pub(crate) memory: Memory,
+    pub(crate) servers: Servers,
+}
+
+/// How a program learns of the MCP servers of the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Servers {
+    /// By the path of a file, which is there as long as the program runs.
+    File,
+    /// By arguments and variables that `invoke` makes of them.
+    Arguments,
+    /// By what was written into the workspace when the agent was created, or not at all.
+    Workspace,
 }
 
 /// What standard output is.
@@ -52,12 +66,17 @@ pub(crate) struct Request<'a> {
     pub(crate) model: Option<&'a str>,
     /// What the template adds: of a known program further options, of a `command` all of its arguments.
     pub(crate) args: &'a [String],
+    pub(crate) servers: &'a [Server],
+    /// The file with the servers, where the program is told of one.
+    pub(crate) servers_file: Option<&'a Path>,
 }
 
 /// How the program is called.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Invocation {
     pub(crate) args: Vec<OsString>,
+    /// Variables beside those of the agent.
+    pub(crate) env: BTreeMap<OsString, OsString>,
     /// What it gets on standard input, which is closed after it.
     pub(crate) stdin: Option<String>,
 }
@@ -93,7 +112,7 @@ impl Invocation {
     pub(crate) fn new<const N: usize>(args: [&str; N]) -> Self {
         Self {
             args: args.iter().map(OsString::from).collect(),
-            stdin: None,
+            ..Self::default()
         }
     }
 

@@ -94,10 +94,12 @@ impl Run {
             Some(_) => Stream::Piped,
             None => Stream::Null,
         };
+        let mut env = around.environment.clone();
+        env.extend(self.invocation.env);
         let spawn = Spawn {
             program: self.program,
             args: self.invocation.args,
-            env: around.environment.clone(),
+            env,
             cwd: self.cwd,
             stdin,
             stdout: Stream::Piped,

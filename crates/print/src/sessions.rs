@@ -6,14 +6,17 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use engine::SessionSink;
 use platform::ConfinedDir;
 use serde::{Deserialize, Serialize};
 
-const FOLDER: &str = ".agentcraft";
+use crate::servers::Server;
+
+/// Where drivers keep what is theirs in a workspace.
+pub(crate) const FOLDER: &str = ".agentcraft";
 const FILE: &str = ".agentcraft/print-sessions.json";
 
 /// The oldest are forgotten beyond this; each is about a hundred bytes.
@@ -35,6 +38,7 @@ pub(crate) struct Session {
     pub(crate) sink: SessionSink,
     /// The program's own id, once a turn has told it.
     pub(crate) program_id: Option<String>,
+    pub(crate) servers: Arc<[Server]>,
 }
 
 /// All open conversations of one driver.

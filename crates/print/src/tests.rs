@@ -3,6 +3,7 @@
 mod argument_tests;
 mod lifetime_tests;
 mod replay_tests;
+mod server_tests;
 mod session_tests;
 
 use std::{

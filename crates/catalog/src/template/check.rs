@@ -159,6 +159,15 @@ fn read_backend(node: &Node<'_>) -> Option<Backend> {
     let has_program = settings
         .as_ref()
         .is_some_and(|settings| read_backend_config(settings, backend_type));
+    if let Some((key, meaning)) = backend_type.needed_setting() {
+        let text = settings
+            .as_ref()
+            .and_then(|settings| settings.optional(key));
+        if text.as_ref().and_then(Node::text).is_none() && (config.is_none() || settings.is_some())
+        {
+            node.error(format!("needs config.{key}: {meaning}"));
+        }
+    }
     // A mapping of the wrong kind has been reported already.
     if !has_program && (config.is_none() || settings.is_some()) {
         if backend_type == BackendType::Command {
@@ -200,20 +209,23 @@ fn read_backend_config(config: &Mapping<'_>, backend_type: BackendType) -> bool 
     program.is_some()
 }
 
-/// The built-in agent needs no provider, so its template need not name one.
+/// The built-in agent and those without a program need no provider, so their templates need not name one.
 fn read_provider(template: &Mapping<'_>) -> Option<Provider> {
-    let is_builtin = template
+    let word = template
         .entries
         .get("backend")
-        .and_then(|backend| backend.get("type"))
-        .is_some_and(|word| word == BackendType::Builtin.as_str());
-    let node = if is_builtin {
+        .and_then(|backend| backend.get("type"));
+    let needs_none = BackendType::ALL.iter().any(|(name, backend)| {
+        word.is_some_and(|word| word == *name)
+            && (*backend == BackendType::Builtin || backend.is_endpoint())
+    });
+    let node = if needs_none {
         template.optional("provider")
     } else {
         template.required("provider")
     };
     let Some(node) = node else {
-        return is_builtin.then_some(Provider {
+        return needs_none.then_some(Provider {
             provider_type: ProviderType::None,
             config: None,
         });

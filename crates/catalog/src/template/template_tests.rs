@@ -135,7 +135,7 @@ fn an_empty_mapping_misses_every_required_key_at_once() {
 
 #[test]
 fn every_wrong_value_is_an_error_at_its_path() {
-    let types = "cursor, claude-code, custom, builtin, codex, gemini, qwen, opencode, copilot, cursor-agent, command";
+    let types = "cursor, claude-code, custom, builtin, codex, gemini, qwen, opencode, copilot, cursor-agent, command, openai-compatible, workflow, peer, a2a, delegation";
     let cases = [
         ("/name", json!("a b"), "name: \"a b\" is not a name: a name holds letters, digits, `_` and `-` only, not ' ' (templates are called 1 to 63 letters, digits, `_` or `-`)".to_owned()),
         ("/version", json!("1.2"), "version: must be three numbers like 1.2.3, but is \"1.2\"".to_owned()),

@@ -108,14 +108,20 @@ pub(super) fn mcp(backend_type: BackendType, servers: &[McpServer]) -> Vec<Plann
         BackendType::Cursor | BackendType::CursorAgent => {
             files.push(file(".cursor/mcp.json", common));
         }
+        // For its print mode, which takes no servers in any other way.
+        BackendType::Gemini => files.push(file(".gemini/settings.json", common)),
         BackendType::OpenCode => files.push(opencode(servers)),
         BackendType::Custom
         | BackendType::Builtin
         | BackendType::Codex
-        | BackendType::Gemini
         | BackendType::Qwen
         | BackendType::Copilot
-        | BackendType::Command => {}
+        | BackendType::Command
+        | BackendType::OpenAiCompatible
+        | BackendType::Workflow
+        | BackendType::Peer
+        | BackendType::A2a
+        | BackendType::Delegation => {}
     }
     files
 }

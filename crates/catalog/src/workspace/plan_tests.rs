@@ -153,7 +153,13 @@ fn a_full_plan_has_the_layout_its_backend_reads() {
     let cases: [(&str, &[(&str, &str)]); 9] = [
         ("claude-code", &[(".claude/settings.local.json", settings)]),
         ("codex", &[]),
-        ("gemini", &[("GEMINI.md", "@./AGENTS.md\n")]),
+        (
+            "gemini",
+            &[
+                (".gemini/settings.json", MCP),
+                ("GEMINI.md", "@./AGENTS.md\n"),
+            ],
+        ),
         ("opencode", &[("opencode.json", OPENCODE)]),
         ("builtin", &[]),
         ("qwen", &[]),
@@ -198,9 +204,12 @@ fn a_file_without_content_is_not_planned() {
 
 #[test]
 fn no_plan_allows_a_tool() {
-    for (backend, _) in crate::BackendType::ALL {
+    for (backend, backend_type) in crate::BackendType::ALL {
         let mut value = json!({"type": backend});
         value["config"] = json!({"executablePath": "x"});
+        if let Some((key, _)) = backend_type.needed_setting() {
+            value["config"][key] = json!("x");
+        }
         let mut template = template("builtin", full_context());
         template.backend = check_template(&json!({
             "name": "t", "version": "1.0.0", "backend": value, "provider": {"type": "none"}, "domainContext": {},

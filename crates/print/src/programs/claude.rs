@@ -4,7 +4,7 @@ use domain::turn::{EventKind, Stop, ToolStatus, Usage};
 use serde_json::Value;
 
 use crate::{
-    program::{Begin, Findings, Invocation, Memory, Output, Program, Reader, Request},
+    program::{Begin, Findings, Invocation, Memory, Output, Program, Reader, Request, Servers},
     reading::{Called, Streamed, at, items, number, other, plan, text},
     tool,
 };
@@ -14,11 +14,17 @@ pub(super) const PROGRAM: Program = Program {
     invoke,
     output: Output::Lines(reader),
     memory: Memory::Sessions,
+    servers: Servers::File,
 };
 
 fn invoke(request: &Request<'_>) -> Invocation {
+    let mut invocation = Invocation::default();
+    // It takes every argument up to the next option for a further file, so an option has to follow.
+    invocation.pair("--mcp-config", request.servers_file);
     // Without `--verbose` this format is refused.
-    let mut invocation = Invocation::new(["-p", "--output-format", "stream-json", "--verbose"]);
+    for arg in ["-p", "--output-format", "stream-json", "--verbose"] {
+        invocation.add(arg);
+    }
     let options = request.options;
     let turns = options.max_turns.map(|turns| turns.to_string());
     let append = options.append_system_prompt.as_ref();

@@ -4,9 +4,9 @@ use domain::turn::{EventKind, Stop, ToolCall, ToolKind, ToolStatus, ToolUpdate, 
 use serde_json::{Value, json};
 
 use crate::{
-    program::{Begin, Findings, Invocation, Memory, Output, Program, Reader, Request},
+    program::{Begin, Findings, Invocation, Memory, Output, Program, Reader, Request, Servers},
     reading::{Called, Streamed, items, number, other, plan, text},
-    tool,
+    servers, tool,
 };
 
 pub(super) const PROGRAM: Program = Program {
@@ -14,10 +14,16 @@ pub(super) const PROGRAM: Program = Program {
     invoke,
     output: Output::Lines(reader),
     memory: Memory::Sessions,
+    servers: Servers::Arguments,
 };
 
 fn invoke(request: &Request<'_>) -> Invocation {
     let mut invocation = Invocation::new(["exec", "--json", "--skip-git-repo-check"]);
+    for (index, server) in request.servers.iter().enumerate() {
+        let (setting, env) = servers::setting(index, server);
+        invocation.pair("-c", Some(setting));
+        invocation.env.extend(env);
+    }
     invocation.option("--model", request.model);
     invocation.extend(request.args);
     if let Some(session) = request.resume {

@@ -1,6 +1,6 @@
 //! Any program of the user's: it gets the prompt, and what it prints is the answer.
 
-use crate::program::{Invocation, Memory, Output, Program, Request};
+use crate::program::{Invocation, Memory, Output, Program, Request, Servers};
 
 /// Stands for the prompt in an argument.
 const PROMPT: &str = "{{prompt}}";
@@ -13,6 +13,7 @@ pub(super) const PROGRAM: Program = Program {
     invoke,
     output: Output::Text,
     memory: Memory::None,
+    servers: Servers::Workspace,
 };
 
 fn invoke(request: &Request<'_>) -> Invocation {

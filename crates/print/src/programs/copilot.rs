@@ -1,10 +1,12 @@
 //! Copilot CLI: `copilot --output-format=json --silent`.
 
+use std::ffi::OsString;
+
 use domain::turn::{EventKind, Stop, ToolCall, ToolStatus, ToolUpdate, Usage};
 use serde_json::Value;
 
 use crate::{
-    program::{Begin, Findings, Invocation, Memory, Output, Program, Reader, Request},
+    program::{Begin, Findings, Invocation, Memory, Output, Program, Reader, Request, Servers},
     reading::{Called, Streamed, items, number, other, text},
     tool,
 };
@@ -14,11 +16,18 @@ pub(super) const PROGRAM: Program = Program {
     invoke,
     output: Output::Lines(reader),
     memory: Memory::Sessions,
+    servers: Servers::File,
 };
 
 fn invoke(request: &Request<'_>) -> Invocation {
     let mut invocation = Invocation::new(["--output-format=json", "--silent"]);
     invocation.option("--resume", request.resume);
+    let servers = request.servers_file.map(|path| {
+        let mut value = OsString::from("@");
+        value.push(path);
+        value
+    });
+    invocation.option("--additional-mcp-config", servers);
     invocation.option("--model", request.model);
     invocation.extend(request.args);
     if request.is_long() {

@@ -4,7 +4,7 @@ use domain::turn::{EventKind, Stop, ToolStatus, Usage};
 use serde_json::Value;
 
 use crate::{
-    program::{Begin, Findings, Invocation, Memory, Output, Program, Reader, Request},
+    program::{Begin, Findings, Invocation, Memory, Output, Program, Reader, Request, Servers},
     reading::{Streamed, number, other, text},
     tool,
 };
@@ -17,6 +17,7 @@ pub(super) const PROGRAM: Program = Program {
     invoke,
     output: Output::Lines(reader),
     memory: Memory::Sessions,
+    servers: Servers::Workspace,
 };
 
 fn invoke(request: &Request<'_>) -> Invocation {

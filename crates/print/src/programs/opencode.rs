@@ -4,7 +4,7 @@ use domain::turn::{EventKind, Stop, ToolCall, ToolStatus, ToolUpdate, Usage};
 use serde_json::Value;
 
 use crate::{
-    program::{Begin, Findings, Invocation, Memory, Output, Program, Reader, Request},
+    program::{Begin, Findings, Invocation, Memory, Output, Program, Reader, Request, Servers},
     reading::{Called, Streamed, number, other, plan, text},
     tool,
 };
@@ -14,6 +14,7 @@ pub(super) const PROGRAM: Program = Program {
     invoke,
     output: Output::Lines(reader),
     memory: Memory::Sessions,
+    servers: Servers::Workspace,
 };
 
 fn invoke(request: &Request<'_>) -> Invocation {

@@ -1,12 +1,13 @@
 //! Qwen Code: `qwen --output-format=stream-json`, which prints what Claude Code prints.
 
-use crate::program::{Invocation, Memory, Output, Program, Request};
+use crate::program::{Invocation, Memory, Output, Program, Request, Servers};
 
 pub(super) const PROGRAM: Program = Program {
     executable: Some("qwen"),
     invoke,
     output: Output::Lines(super::claude::reader),
     memory: Memory::Sessions,
+    servers: Servers::File,
 };
 
 fn invoke(request: &Request<'_>) -> Invocation {
@@ -21,6 +22,7 @@ fn invoke(request: &Request<'_>) -> Invocation {
         "--max-session-turns",
         options.max_turns.map(|turns| turns.to_string()),
     );
+    invocation.option("--mcp-config", request.servers_file);
     invocation.option("--model", request.model);
     invocation.extend(request.args);
     if request.is_long() {

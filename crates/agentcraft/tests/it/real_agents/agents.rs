@@ -4,6 +4,8 @@ use std::{env, path::PathBuf};
 
 use serde_json::{Value, json};
 
+use super::model::ESCALATED;
+
 /// One row of the table of agents.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Agent {
@@ -17,6 +19,7 @@ pub(super) struct Agent {
     write: Write,
     pub(super) takes_up: TakesUp,
     pub(super) tools: Tools,
+    pub(super) print_tools: Tools,
 }
 
 /// What the model learns of the tools of MCP servers.
@@ -25,6 +28,8 @@ pub(super) enum Tools {
     Told,
     /// Nothing until it searches for one, which the scripted model does not.
     Searched,
+    /// Nothing of those it would have to ask for, where nobody can be asked.
+    Withheld,
 }
 
 /// When an earlier session can be taken up.
@@ -40,6 +45,8 @@ pub(super) enum TakesUp {
 enum Write {
     Tool,
     Shell,
+    /// A command for which the model asks to leave the agent's sandbox, in which nothing can be written.
+    ShellOutsideItsSandbox,
 }
 
 pub(super) const AGENTS: [Agent; 6] = [
@@ -61,6 +68,7 @@ pub(super) const AGENTS: [Agent; 6] = [
         write: Write::Tool,
         takes_up: TakesUp::AtOnce,
         tools: Tools::Told,
+        print_tools: Tools::Told,
     },
     Agent {
         name: "codex",
@@ -75,9 +83,10 @@ pub(super) const AGENTS: [Agent; 6] = [
             );
             vec![(".codex/config.toml", config)]
         },
-        write: Write::Shell,
+        write: Write::ShellOutsideItsSandbox,
         takes_up: TakesUp::AtOnce,
         tools: Tools::Told,
+        print_tools: Tools::Told,
     },
     Agent {
         name: "gemini",
@@ -98,6 +107,7 @@ pub(super) const AGENTS: [Agent; 6] = [
         write: Write::Tool,
         takes_up: TakesUp::FromTheNextMinute,
         tools: Tools::Told,
+        print_tools: Tools::Withheld,
     },
     Agent {
         name: "qwen",
@@ -114,6 +124,7 @@ pub(super) const AGENTS: [Agent; 6] = [
         write: Write::Tool,
         takes_up: TakesUp::AtOnce,
         tools: Tools::Searched,
+        print_tools: Tools::Told,
     },
     Agent {
         name: "opencode",
@@ -139,6 +150,7 @@ pub(super) const AGENTS: [Agent; 6] = [
         write: Write::Tool,
         takes_up: TakesUp::AtOnce,
         tools: Tools::Told,
+        print_tools: Tools::Told,
     },
     Agent {
         name: "copilot",
@@ -158,6 +170,7 @@ pub(super) const AGENTS: [Agent; 6] = [
         write: Write::Shell,
         takes_up: TakesUp::AtOnce,
         tools: Tools::Told,
+        print_tools: Tools::Told,
     },
 ];
 
@@ -175,6 +188,18 @@ impl Agent {
         match self.write {
             Write::Tool => (format!("WRITE {path} {content}"), "edit"),
             Write::Shell => (format!("BASH printf {content} > {path}"), "execute"),
+            Write::ShellOutsideItsSandbox => {
+                let prompt = format!("BASH printf {content} > {path} {ESCALATED}");
+                (prompt, "execute")
+            }
+        }
+    }
+
+    /// What to say so that it tries to make a file without asking, where it can be made to.
+    pub(super) fn write_unasked(&self, path: &str, content: &str) -> Option<String> {
+        match self.write {
+            Write::Tool | Write::Shell => None,
+            Write::ShellOutsideItsSandbox => Some(format!("BASH printf {content} > {path}")),
         }
     }
 }

@@ -13,6 +13,27 @@ use serde_json::Value;
 /// Where it lies when nobody says otherwise.
 const BESIDE_THE_CHECKOUT: &str = "../../../shared/tools/real-agents/fake_model.py";
 
+/// At the end of a command: the model asks for it to be run outside the agent's sandbox, as a real one does when it knows
+/// that it is needed.
+pub(super) const ESCALATED: &str = "# escalated";
+
+/// Runs the program with that one word more.
+const WITH_ESCALATION: &str = r##"
+import sys
+sys.argv = sys.argv[1:]
+with open(sys.argv[0]) as file:
+    program = file.read()
+more = """
+plain = fill
+def fill(kind, schema, first, second):
+    filled = plain(kind, schema, first, second)
+    if first.endswith("# escalated") and "sandbox_permissions" in (schema or {}).get("properties", {}):
+        filled.update(sandbox_permissions="require_escalated", justification="May it be written?")
+    return filled
+"""
+exec(compile(program.replace("if __name__", more + "if __name__"), sys.argv[0], "exec"))
+"##;
+
 /// The model, ended with its test.
 #[derive(Debug)]
 pub(super) struct Model {
@@ -30,6 +51,7 @@ pub(super) fn program() -> Option<PathBuf> {
 impl Model {
     pub(super) fn start(program: &Path) -> Self {
         let mut child = Command::new("python3")
+            .args(["-c", WITH_ESCALATION])
             .arg(program)
             .args(["--port", "0", "--keep-bodies"])
             .stdin(Stdio::null())

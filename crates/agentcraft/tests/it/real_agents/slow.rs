@@ -12,7 +12,7 @@ use super::{
     agents::{TakesUp, Tools},
     client::Client,
     scene::{PROMPT_MARK, SKILL_MARK, Scene, TOOL_MARK},
-    table::{Exception, each},
+    table::each,
 };
 
 fn text(answer: &Value) -> &str {
@@ -56,23 +56,23 @@ fn a_file_is_written_when_a_rule_allows_it() {
 /// What the template says in both cases is that the write is not allowed.
 fn expect_not_written(scene: &mut Scene, permissions: Value) {
     let file = scene.file("denied.txt");
-    let (prompt, _) = scene.agent.write(file.to_str().unwrap(), "content");
+    let path = file.to_str().unwrap();
+    let (prompt, _) = scene.agent.write(path, "content");
+    let unasked = scene.agent.write_unasked(path, "content");
     scene.started(permissions);
     let session = scene.session();
-    let answer = scene.prompt(&session, &prompt);
-    assert!(!file.exists(), "{answer}");
+    for prompt in [Some(prompt), unasked].into_iter().flatten() {
+        let answer = scene.prompt(&session, &prompt);
+        assert!(!file.exists(), "{prompt}: {answer}");
+    }
     let again = scene.prompt(&session, "SAY still here");
     expect_end_of_turn(&again, "still here");
 }
 
-const UNASKED: [(&str, Exception); 1] = [("codex", Exception::Ours(CODEX_UNASKED))];
-const CODEX_UNASKED: &str =
-    "it starts in its mode \"agent\", which asks for nothing its sandbox lets it do";
-
 #[test]
 #[ignore = "slow: starts every real agent"]
 fn a_file_is_not_written_when_a_rule_denies_it() {
-    each("write denied by a rule", &UNASKED, |scene| {
+    each("write denied by a rule", &[], |scene| {
         expect_not_written(scene, json!({"deny": ["edit", "execute"]}));
     });
 }
@@ -80,7 +80,7 @@ fn a_file_is_not_written_when_a_rule_denies_it() {
 #[test]
 #[ignore = "slow: starts every real agent"]
 fn a_file_is_not_written_when_nobody_can_be_asked() {
-    each("write with nobody to ask", &UNASKED, |scene| {
+    each("write with nobody to ask", &[], |scene| {
         expect_not_written(scene, json!({}));
     });
 }
@@ -88,10 +88,7 @@ fn a_file_is_not_written_when_nobody_can_be_asked() {
 #[test]
 #[ignore = "slow: starts every real agent"]
 fn a_file_is_written_when_a_person_allows_it() {
-    const SANDBOXED: &str =
-        "it asks only when the model wants to leave its sandbox, which the scripted one never does";
-    let exceptions = [("codex", Exception::ByNature(SANDBOXED))];
-    each("write allowed when asked", &exceptions, |scene| {
+    each("write allowed when asked", &[], |scene| {
         let file = scene.file("asked.txt");
         let (prompt, _) = scene.agent.write(file.to_str().unwrap(), "content");
         scene.started(json!({}));
@@ -159,10 +156,7 @@ fn a_second_session_knows_nothing_of_the_first() {
 #[test]
 #[ignore = "slow: starts every real agent twice"]
 fn a_session_goes_on_after_the_daemon_was_killed() {
-    const LATE: &str =
-        "it repeats what was said before also after its answer, and we take that for new";
-    let exceptions = [("gemini", Exception::Ours(LATE))];
-    each("resume after kill -9", &exceptions, |scene| {
+    each("resume after kill -9", &[], |scene| {
         scene.started(json!({}));
         let session = scene.session();
         scene.prompt(&session, "SAY said-before-the-end");
@@ -202,10 +196,7 @@ fn skills_and_prompts_of_the_template_reach_the_model() {
 #[test]
 #[ignore = "slow: starts every real agent"]
 fn tools_of_the_template_reach_the_model() {
-    const REFUSED: &str =
-        "it takes no MCP server that is a program over ACP, only with an argument we do not give";
-    let exceptions = [("copilot", Exception::Ours(REFUSED))];
-    each("MCP tool", &exceptions, |scene| {
+    each("MCP tool", &[], |scene| {
         scene.started(json!({}));
         let session = scene.session();
         // Some connect to their servers while the first turn runs.
@@ -213,7 +204,7 @@ fn tools_of_the_template_reach_the_model() {
             scene.prompt(&session, "SAY hello");
             std::thread::sleep(Duration::from_millis(500));
         }
-        expect_tools(scene);
+        expect_tools(scene, scene.agent.tools);
     });
 }
 
@@ -224,13 +215,13 @@ fn expect_words(scene: &Scene) {
     }
 }
 
-fn expect_tools(scene: &Scene) {
+fn expect_tools(scene: &Scene, tools: Tools) {
     let listed = scene.daemon.scratch("tools-were-listed").exists();
     assert!(listed, "the MCP server was not asked for its tools");
     let seen = !scene.model.asked(TOOL_MARK).is_empty();
     assert_eq!(
         seen,
-        scene.agent.tools == Tools::Told,
+        tools == Tools::Told,
         "whether the tool of the MCP server reached the model"
     );
 }
@@ -307,13 +298,11 @@ fn skills_and_prompts_reach_the_model_in_print_mode() {
 #[test]
 #[ignore = "slow: runs every real agent"]
 fn tools_reach_the_model_in_print_mode() {
-    const UNTOLD: &str = "nobody tells its print mode of the template's MCP servers";
-    let exceptions = ["codex", "gemini", "qwen", "copilot"].map(|it| (it, Exception::Ours(UNTOLD)));
-    each("print mode, MCP tool", &exceptions, |scene| {
+    each("print mode, MCP tool", &[], |scene| {
         scene.create(json!({}));
         let answer = scene.run("SAY hello", json!({})).unwrap();
         expect_end_of_turn(&answer, "hello");
-        expect_tools(scene);
+        expect_tools(scene, scene.agent.print_tools);
     });
 }
 

@@ -98,3 +98,19 @@ fn keep(behaviour: &str, lines: &str) {
     let name = behaviour.replace(|character: char| !character.is_alphanumeric(), "-");
     fs::write(folder.join(format!("{name}.md")), format!("{lines}\n")).unwrap();
 }
+
+#[test]
+fn a_mark_says_why_and_goes_when_it_works() {
+    let (works, fails) = (|| Ok(()), || Err("no answer".to_owned()));
+    assert_eq!(judge(None, works), Ok("works".to_owned()));
+    assert_eq!(judge(None, fails), Err("FAILS: no answer".to_owned()));
+    let ours = Some(Exception::Ours("it is new"));
+    assert_eq!(
+        judge(ours, fails),
+        Ok("we cannot yet: it is new".to_owned())
+    );
+    assert!(judge(ours, works).is_err());
+    let nature = Some(Exception::ByNature("it has no tools"));
+    let row = "cannot by its nature: it has no tools".to_owned();
+    assert_eq!(judge(nature, fails), Ok(row));
+}
