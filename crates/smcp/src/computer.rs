@@ -1,0 +1,212 @@
+//! The computer's side of an office: it offers the tools of its MCP servers, and carries out what the agent asks.
+
+mod answers;
+mod blobs;
+mod calls;
+mod checking;
+mod desktop;
+mod inputs;
+mod masking;
+mod naming;
+mod port;
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use platform::Tasks;
+use serde_json::{Map, Value, json};
+use tokio::sync::{mpsc, watch};
+use wire::smcp::{Change, ClientEvent, ErrorBody, Event, Profile, cancel_notice};
+
+use self::{blobs::Blobs, calls::Calls, desktop::History};
+pub use self::{
+    checking::{Unusable, read_config},
+    inputs::{InputError, Values, render, render_transport},
+    naming::bundle_id,
+    port::{Answering, CallFailure, ResourceFailure, ResourcePage, ServerTool, Tools},
+};
+use crate::{
+    convert::code,
+    link::{Arrival, Link, LinkConfig, LinkError, Reply, Standing},
+};
+
+/// A call that somebody must agree to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Confirmation {
+    pub agent: String,
+    pub server: String,
+    pub tool: String,
+    pub params: Map<String, Value>,
+}
+
+/// Asks whether a call may happen whose tool is not applied by itself.
+pub type Confirm = Arc<dyn Fn(Confirmation) -> Answering<'static, bool> + Send + Sync>;
+
+/// What a computer is told beside where to join.
+#[derive(Clone)]
+pub struct ComputerConfig {
+    pub link: LinkConfig,
+    /// Without it, only tools that are applied by themselves can be called.
+    pub confirm: Option<Confirm>,
+    /// How long a call may take when its agent does not say.
+    pub call_timeout: Duration,
+}
+
+impl ComputerConfig {
+    pub fn new(link: LinkConfig) -> Self {
+        Self {
+            link,
+            confirm: None,
+            call_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+impl fmt::Debug for ComputerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ComputerConfig")
+            .field("link", &self.link)
+            .field("confirm", &self.confirm.is_some())
+            .field("call_timeout", &self.call_timeout)
+            .finish()
+    }
+}
+
+/// A computer in an office.
+#[derive(Clone, Debug)]
+pub struct Computer {
+    link: Link,
+    profile: Profile,
+    name: String,
+}
+
+/// What every answer needs.
+pub(crate) struct Desk {
+    pub(crate) tools: Arc<dyn Tools>,
+    pub(crate) config: ComputerConfig,
+    pub(crate) calls: Calls,
+    pub(crate) blobs: Blobs,
+    pub(crate) history: Mutex<History>,
+}
+
+impl Computer {
+    /// Joins the office, and goes on doing so after every loss, until `tasks` is cancelled or all handles are gone.
+    pub fn start(config: ComputerConfig, tools: Arc<dyn Tools>, tasks: &Tasks) -> Self {
+        let (profile, name) = (config.link.profile, config.link.name.clone());
+        let (link, arriving) = Link::start(config.link.clone(), "computer", tasks);
+        let desk = Arc::new(Desk {
+            tools,
+            config,
+            calls: Calls::default(),
+            blobs: Blobs::default(),
+            history: Mutex::default(),
+        });
+        let working = tasks.child();
+        let work = working.clone();
+        tasks.spawn(|_| serve(desk, arriving, work));
+        Self {
+            link,
+            profile,
+            name,
+        }
+    }
+
+    pub fn standing(&self) -> watch::Receiver<Standing> {
+        self.link.standing()
+    }
+
+    /// Waits until the office has let us in, or has refused.
+    pub async fn joined(&self) -> Result<(), LinkError> {
+        self.link.joined().await
+    }
+
+    /// Tells the office that something has changed; what the profile has no word for is not told.
+    pub async fn announce(&self, change: Change) -> Result<(), LinkError> {
+        match change.announcement(self.profile) {
+            Some(event) => {
+                self.link
+                    .tell(&event, json!({ "computer": self.name }))
+                    .await
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+async fn serve(desk: Arc<Desk>, mut arriving: mpsc::Receiver<Arrival>, tasks: Tasks) {
+    let stop = tasks.stop();
+    loop {
+        let arrival = tokio::select! { biased;
+            () = stop.cancelled() => break,
+            arrival = arriving.recv() => arrival,
+        };
+        match arrival {
+            None => break,
+            // A call outlives the connection: its agent may ask for the answer again.
+            Some(Arrival::Joined | Arrival::Away) => {}
+            Some(Arrival::Event { name, body, reply }) => {
+                if name == cancel_notice() {
+                    desk.calls
+                        .cancel(body["req_id"].as_str().unwrap_or_default());
+                }
+                if let Some(reply) = reply {
+                    let desk = Arc::clone(&desk);
+                    tasks.spawn(|_| async move { answer(&desk, &name, body, reply).await });
+                }
+            }
+        }
+    }
+    desk.calls.cancel_all();
+}
+
+async fn answer(desk: &Arc<Desk>, name: &str, body: Value, reply: Reply) {
+    let profile = desk.config.link.profile;
+    let said = match Event::parse(name) {
+        Event::Client(event) => match desk.check_name(&body) {
+            Ok(()) => desk.answer(event, body).await,
+            Err(error) => Err(error),
+        },
+        // Notices are ignored, but whoever asks whether we live is told.
+        Event::Notify => Ok(Value::Null),
+        Event::Server(_) | Event::Unknown => {
+            Err(ErrorBody::new(code::INVALID, "There is no such event."))
+        }
+    };
+    let said = said.unwrap_or_else(|error| error.to_value(profile));
+    reply.send(said).await;
+}
+
+impl Desk {
+    fn check_name(&self, body: &Value) -> Result<(), ErrorBody> {
+        match body.get("computer").and_then(Value::as_str) {
+            Some(name) if name != self.config.link.name => {
+                let words = "This request is for another computer.";
+                Err(ErrorBody::new(code::NOT_FOUND, words))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    async fn answer(&self, event: ClientEvent, body: Value) -> Result<Value, ErrorBody> {
+        match event {
+            ClientEvent::ToolCall => self.call(body).await,
+            ClientEvent::GetTools => Ok(self.list_tools(&body).await),
+            ClientEvent::GetConfig => Ok(self.tell_config(&body)),
+            ClientEvent::GetDesktop => self.show_desktop(&body).await,
+            ClientEvent::GetResources => self.list_resources(&body).await,
+            ClientEvent::GetBlob => self.give_blob(&body),
+            ClientEvent::GetSkills => Ok(json!({ "skills": [], "req_id": body["req_id"] })),
+            ClientEvent::GetSkill => {
+                let error = ErrorBody::new(4016, "There is no such skill.");
+                Err(error.with("name", body["name"].clone()))
+            }
+            ClientEvent::PutBlob => {
+                let error = ErrorBody::new(4019, "This computer takes no files.");
+                Err(error.with("reason", "forbidden"))
+            }
+        }
+    }
+}

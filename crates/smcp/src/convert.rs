@@ -1,0 +1,158 @@
+//! Between the machine and the wire: refusals become errors, notices become events.
+
+use domain::office::{Change, Ending, Notice, Refusal, Role};
+use serde_json::{Value, json};
+use wire::smcp::{self, ErrorBody, Membership, Profile};
+
+/// The codes of the specification.
+pub(crate) mod code {
+    pub(crate) const INVALID: i64 = 400;
+    pub(crate) const FORBIDDEN: i64 = 403;
+    pub(crate) const NOT_FOUND: i64 = 404;
+    pub(crate) const TIMEOUT: i64 = 408;
+    pub(crate) const INTERNAL: i64 = 500;
+}
+
+pub(crate) fn refusal(refusal: &Refusal) -> ErrorBody {
+    let code = match refusal {
+        Refusal::NoSuchComputer => code::NOT_FOUND,
+        Refusal::RequestIdReused => code::INVALID,
+        Refusal::UnknownConnection
+        | Refusal::AgentPresent
+        | Refusal::NameTaken
+        | Refusal::Held { .. }
+        | Refusal::AgentElsewhere { .. }
+        | Refusal::RoleTaken { .. }
+        | Refusal::NotInOffice
+        | Refusal::OtherOffice
+        | Refusal::WrongRole { .. }
+        | Refusal::NotYours
+        | Refusal::TooManyRequests { .. }
+        | Refusal::OfficeFull { .. } => code::FORBIDDEN,
+    };
+    ErrorBody::new(code, sentence(&refusal.to_string()))
+}
+
+/// Why there will be no answer.
+pub(crate) fn ending(ending: Ending) -> ErrorBody {
+    match ending {
+        Ending::Vanished => ErrorBody::new(
+            code::NOT_FOUND,
+            "The computer has left before it answered; whether the call took effect is not known.",
+        )
+        .with("reason", "vanished"),
+        Ending::Left => ErrorBody::new(code::FORBIDDEN, "You have left the office."),
+    }
+}
+
+pub(crate) fn role(text: &str) -> Option<Role> {
+    match text {
+        "agent" => Some(Role::Agent),
+        "computer" => Some(Role::Computer),
+        _ => None,
+    }
+}
+
+pub(crate) fn change(change: smcp::Change) -> Change {
+    match change {
+        smcp::Change::Config => Change::Config,
+        smcp::Change::ToolList => Change::ToolList,
+        smcp::Change::Desktop => Change::Desktop,
+        smcp::Change::Skills => Change::Skills,
+    }
+}
+
+fn wire_change(change: Change) -> smcp::Change {
+    match change {
+        Change::Config => smcp::Change::Config,
+        Change::ToolList => smcp::Change::ToolList,
+        Change::Desktop => smcp::Change::Desktop,
+        Change::Skills => smcp::Change::Skills,
+    }
+}
+
+/// The event that tells a member of this profile, if it has one for it.
+pub(crate) fn notice(notice: &Notice, profile: Profile) -> Option<(String, Value)> {
+    let membership = |role: Role, office: &domain::Name, name: &str| {
+        let mut body = Membership {
+            office_id: office.to_string(),
+            ..Membership::default()
+        };
+        match role {
+            Role::Agent => body.agent = Some(name.to_owned()),
+            Role::Computer => body.computer = Some(name.to_owned()),
+        }
+        json!(body)
+    };
+    match notice {
+        Notice::Entered { office, role, name } => Some((
+            smcp::enter_notice().to_owned(),
+            membership(*role, office, name.as_str()),
+        )),
+        Notice::Left { office, role, name } => Some((
+            smcp::leave_notice().to_owned(),
+            membership(*role, office, name.as_str()),
+        )),
+        Notice::Changed {
+            computer, change, ..
+        } => {
+            let event = wire_change(*change).notice(profile)?;
+            Some((event, json!({ "computer": computer.as_str() })))
+        }
+        Notice::Cancelled { agent, request, .. } => Some((
+            smcp::cancel_notice().to_owned(),
+            json!({ "agent": agent.as_str(), "req_id": request.as_str() }),
+        )),
+    }
+}
+
+/// Words of a refusal as a sentence.
+pub(crate) fn sentence(words: &str) -> String {
+    let mut characters = words.chars();
+    match characters.next() {
+        Some(first) => format!("{}{}.", first.to_uppercase(), characters.as_str()),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Name, office::MemberName};
+
+    use super::*;
+
+    #[test]
+    fn a_member_hears_the_names_of_its_profile() {
+        let changed = Notice::Changed {
+            office: Name::parse("o").unwrap(),
+            computer: MemberName::parse("pc").unwrap(),
+            change: Change::Config,
+        };
+        let heard = |profile| notice(&changed, profile).unwrap();
+        let body = json!({"computer": "pc"});
+        assert_eq!(
+            heard(Profile::Seed),
+            ("notify:update_mcp_config".to_owned(), body.clone())
+        );
+        assert_eq!(
+            heard(Profile::Shipped),
+            ("notify:update_config".to_owned(), body)
+        );
+    }
+
+    #[test]
+    fn refusals_have_the_codes_of_the_specification() {
+        for (refused, code) in [
+            (Refusal::AgentPresent, 403),
+            (Refusal::NoSuchComputer, 404),
+            (Refusal::RequestIdReused, 400),
+            (Refusal::NotInOffice, 403),
+        ] {
+            assert_eq!(refusal(&refused).code, code);
+        }
+        assert_eq!(
+            refusal(&Refusal::NotInOffice).message,
+            "Join an office first."
+        );
+    }
+}

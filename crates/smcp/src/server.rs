@@ -1,0 +1,166 @@
+//! The office server: namespace, handshake, and the task-free surface of the relay.
+//!
+//! What may happen is decided by `domain::office`; this module moves bytes, acknowledges every request and keeps time.
+
+mod ack;
+mod gate;
+mod join;
+mod knowledge;
+mod outcome;
+mod relay;
+mod requests;
+
+use std::{sync::Arc, time::Duration};
+
+use axum::Router;
+use domain::office::Limits;
+use platform::Tasks;
+use serde_json::Value;
+use socketioxide::{
+    SocketIo,
+    extract::{AckSender, Event, SocketRef, TryData},
+    handler::ConnectHandler,
+};
+use tokio::sync::watch;
+use wire::smcp::NAMESPACE;
+
+use self::relay::Relay;
+use crate::{Audit, Authenticator};
+
+/// The path of every transport, as all clients expect it.
+const PATH: &str = "/socket.io";
+
+/// Packets that wait for one reader: more than the requests it may have open, with room for notices. A reader that
+/// leaves so many unread is closed.
+const UNREAD_MAX: usize = 2048;
+
+/// What an operator may set.
+#[derive(Debug, Clone)]
+pub struct OfficeConfig {
+    pub limits: Limits,
+    /// Events that a connection may send in a second, over time.
+    pub events_per_second: u32,
+    /// Events that a connection may send at once.
+    pub events_burst: u32,
+    /// The largest message, in bytes.
+    pub payload_max: usize,
+    /// Bytes of requests that one computer may have unread: a burst of large ones, but not the memory of this machine.
+    pub unread_bytes_max: usize,
+    /// How long a tool call may take when its caller does not say.
+    pub call_timeout: Duration,
+    /// How long a tool call may take at most, whatever its caller says.
+    pub call_timeout_max: Duration,
+    /// How long anything else may take.
+    pub read_timeout: Duration,
+    pub ping_interval: Duration,
+    pub ping_timeout: Duration,
+    /// How long a silent connection has to show that it lives, before its place is given away.
+    pub probe_timeout: Duration,
+}
+
+impl Default for OfficeConfig {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            events_per_second: 500,
+            events_burst: 2000,
+            payload_max: 8 * 1024 * 1024,
+            unread_bytes_max: 64 * 1024 * 1024,
+            call_timeout: Duration::from_secs(60),
+            call_timeout_max: Duration::from_secs(60 * 60),
+            read_timeout: Duration::from_secs(30),
+            ping_interval: Duration::from_secs(25),
+            ping_timeout: Duration::from_secs(20),
+            probe_timeout: Duration::from_secs(2),
+        }
+    }
+}
+
+/// A running office server.
+#[derive(Debug, Clone)]
+pub struct OfficeServer {
+    relay: Arc<Relay>,
+}
+
+/// One member, for people who look at the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seat {
+    pub office: String,
+    pub role: &'static str,
+    pub name: String,
+    pub connection: String,
+    pub caller: String,
+}
+
+impl OfficeServer {
+    /// Everybody who has joined an office.
+    pub fn seats(&self) -> Vec<Seat> {
+        self.relay.seats()
+    }
+
+    /// Changes whenever the seats may have changed.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.relay.changes()
+    }
+}
+
+/// The routes of an office server. Its connections end when `tasks` is cancelled.
+pub fn router(
+    config: OfficeConfig,
+    authenticate: Authenticator,
+    audit: Audit,
+    tasks: &Tasks,
+) -> (Router, OfficeServer) {
+    let (service, io) = SocketIo::builder()
+        .req_path(PATH)
+        .max_payload(u64::try_from(config.payload_max).unwrap_or(u64::MAX))
+        .ws_max_message_size(config.payload_max)
+        .ws_max_frame_size(config.payload_max)
+        .max_buffer_size(UNREAD_MAX)
+        .ping_interval(config.ping_interval)
+        .ping_timeout(config.ping_timeout)
+        .build_svc();
+    let relay = Arc::new(Relay::new(config, authenticate, audit, tasks.child()));
+    listen(&io, &relay);
+    tasks.spawn(|stop| async move {
+        stop.cancelled().await;
+        io.close().await;
+    });
+    let router = Router::new()
+        .route_service(PATH, service.clone())
+        .route_service(&format!("{PATH}/"), service)
+        .layer(axum::middleware::from_fn(gate::check_version))
+        .layer(axum::middleware::from_fn(gate::in_portions(Arc::default())));
+    (router, OfficeServer { relay })
+}
+
+/// Handlers are set before the first packet of a connection is read: the closures below run in the reader's task, and
+/// so they also see events in the order in which they were sent.
+fn listen(io: &SocketIo, relay: &Arc<Relay>) {
+    let admitting = Arc::clone(relay);
+    let admit = move |socket: SocketRef, TryData(auth): TryData<Value>| {
+        let admitted = admitting.admit(&socket, auth.ok().as_ref());
+        async move { admitted }
+    };
+    let connecting = Arc::clone(relay);
+    let connect = move |socket: SocketRef| {
+        let relay = Arc::clone(&connecting);
+        let leaving = Arc::clone(&connecting);
+        relay.connected(&socket);
+        socket.on_fallback(
+            move |socket: SocketRef,
+                  Event(event): Event,
+                  TryData(body): TryData<Value>,
+                  ack: AckSender| {
+                relay.receive(&socket, &event, body.ok(), ack);
+                async {}
+            },
+        );
+        socket.on_disconnect(move |socket: SocketRef| {
+            leaving.lost(&socket);
+            async {}
+        });
+        async {}
+    };
+    io.ns(NAMESPACE, connect.with(admit));
+}

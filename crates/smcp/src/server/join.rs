@@ -1,0 +1,225 @@
+//! Events that the server itself answers: joining, leaving, listing, announcing, cancelling.
+
+use std::sync::Arc;
+
+use domain::{
+    Name,
+    office::{Claim, ConnectionId, Input, MemberName, Refusal, RequestId, Role},
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use wire::smcp::{self, Cancel, ErrorBody, Join, Leave, ListRoom, RoomAnswer, Session};
+
+use super::{
+    ack::Ack,
+    relay::{Incoming, Relay, version_problem},
+};
+use crate::convert::{self, code};
+
+/// Asks a connection whether it still lives. It is a notice, which every client may ignore; those that acknowledge it
+/// do live.
+const PROBE: &str = "notify:still_there";
+
+/// A place that somebody asks for.
+#[derive(Clone)]
+struct Place {
+    role: Role,
+    name: MemberName,
+    office: Name,
+}
+
+impl Place {
+    fn input(&self, connection: ConnectionId, claim: Claim) -> Input {
+        Input::Join {
+            connection,
+            role: self.role,
+            name: self.name.clone(),
+            office: self.office.clone(),
+            claim,
+        }
+    }
+}
+
+impl Relay {
+    pub(super) fn join(self: &Arc<Self>, request: Incoming<'_>, body: &Value) {
+        let place = match place(body) {
+            Ok(place) => place,
+            Err(error) => return request.refuse(&error),
+        };
+        if !request.peer.caller.may_join(place.role, &place.office) {
+            let error = ErrorBody::new(code::FORBIDDEN, "The token does not cover this office.")
+                .with("office_id", place.office.as_str())
+                .with("role", place.role.as_str());
+            return request.refuse(&error);
+        }
+        let input = place.input(request.connection.clone(), Claim::Free);
+        match self.apply(input, None) {
+            Ok(()) => request.answer(&Ack::Done),
+            Err(Refusal::Held { by }) => self.take_over(request, place, by),
+            Err(refusal) => request.refuse(&convert::refusal(&refusal)),
+        }
+    }
+
+    /// The same caller holds the place through another connection: if that one is silent, it loses the place.
+    fn take_over(self: &Arc<Self>, request: Incoming<'_>, place: Place, by: ConnectionId) {
+        let relay = Arc::clone(self);
+        let holder = self.floor().peers.get(&by).cloned();
+        let connection = request.connection.clone();
+        let (peer, name) = (request.peer.clone(), request.name.to_owned());
+        let asker = request.into_asker();
+        let timeout = self.config.probe_timeout;
+        self.tasks.spawn(|stop| async move {
+            let is_silent = match holder {
+                None => true,
+                Some(holder) => {
+                    let probe = holder.socket.timeout(timeout);
+                    match probe.emit_with_ack::<_, Value>(PROBE, &json!({})) {
+                        Err(_) => true,
+                        Ok(answer) => tokio::select! { biased;
+                            () = stop.cancelled() => false,
+                            answer = answer => matches!(
+                                answer,
+                                Err(socketioxide::AckError::Timeout | socketioxide::AckError::Socket(_))
+                            ),
+                        },
+                    }
+                }
+            };
+            let claim = if is_silent {
+                Claim::TakeOver { from: by }
+            } else {
+                Claim::Free
+            };
+            let input = place.input(connection.clone(), claim);
+            let joined = relay.apply(input, None);
+            let request = Incoming::again(&relay, connection, peer, &name, asker.ack);
+            match joined {
+                Ok(()) => request.answer(&Ack::Done),
+                Err(refusal) => {
+                    let refusal = match (refusal, place.role) {
+                        (Refusal::Held { .. }, Role::Agent) => Refusal::AgentPresent,
+                        (Refusal::Held { .. }, Role::Computer) => Refusal::NameTaken,
+                        (other, _) => other,
+                    };
+                    request.refuse(&convert::refusal(&refusal));
+                }
+            }
+        });
+    }
+
+    pub(super) fn leave(self: &Arc<Self>, request: Incoming<'_>, body: &Value) {
+        let office = read::<Leave>(body).and_then(|leave| office(&leave.office_id));
+        let office = match office {
+            Ok(office) => office,
+            Err(error) => return request.refuse(&error),
+        };
+        let connection = request.connection.clone();
+        match self.apply(Input::Leave { connection, office }, None) {
+            Ok(()) => request.answer(&Ack::Done),
+            Err(refusal) => request.refuse(&convert::refusal(&refusal)),
+        }
+    }
+
+    pub(super) fn list_room(self: &Arc<Self>, request: Incoming<'_>, body: &Value) {
+        let asked = match read::<ListRoom>(body) {
+            Ok(asked) => asked,
+            Err(error) => return request.refuse(&error),
+        };
+        let sessions = {
+            let floor = self.floor();
+            let own = floor.offices.member(&request.connection);
+            match own {
+                Some(own) if own.office.as_str() == asked.office_id => {
+                    let members = floor.offices.members(&asked.office_id);
+                    let sessions = members.map(|(connection, member)| Session {
+                        sid: connection.0.clone(),
+                        name: member.name.to_string(),
+                        role: member.role.as_str().to_owned(),
+                        office_id: member.office.to_string(),
+                        a2c_version: floor
+                            .peers
+                            .get(connection)
+                            .and_then(|peer| peer.version.clone()),
+                    });
+                    Ok(sessions.collect())
+                }
+                Some(_) => Err(Refusal::OtherOffice),
+                None => Err(Refusal::NotInOffice),
+            }
+        };
+        match sessions {
+            Ok(sessions) => {
+                let req_id = asked.req_id;
+                request.answer(&Ack::Value(json!(RoomAnswer { sessions, req_id })));
+            }
+            Err(refusal) => request.refuse(&convert::refusal(&refusal)),
+        }
+    }
+
+    pub(super) fn cancel(self: &Arc<Self>, request: Incoming<'_>, body: &Value) {
+        let id = read::<Cancel>(body).and_then(|cancel| {
+            RequestId::parse(&cancel.req_id).map_err(|error| invalid("req_id", &error.to_string()))
+        });
+        let id = match id {
+            Ok(id) => id,
+            Err(error) => return request.refuse(&error),
+        };
+        let connection = request.connection.clone();
+        let cancel = Input::Cancel {
+            connection,
+            request: id,
+        };
+        match self.apply(cancel, None) {
+            Ok(()) => request.answer(&Ack::Heard),
+            Err(refusal) => request.refuse(&convert::refusal(&refusal)),
+        }
+    }
+
+    pub(super) fn announce(
+        self: &Arc<Self>,
+        request: Incoming<'_>,
+        body: &Value,
+        change: smcp::Change,
+    ) {
+        let claimed = body.get("computer").and_then(Value::as_str);
+        let announce = Input::Announce {
+            connection: request.connection.clone(),
+            claimed: claimed.map(str::to_owned),
+            change: convert::change(change),
+        };
+        match self.apply(announce, None) {
+            Ok(()) => request.answer(&Ack::Heard),
+            Err(refusal) => request.refuse(&convert::refusal(&refusal)),
+        }
+    }
+}
+
+fn place(body: &Value) -> Result<Place, ErrorBody> {
+    if let Some(words) = version_problem(body) {
+        return Err(ErrorBody::new(code::INVALID, words));
+    }
+    let join: Join = read(body)?;
+    let role =
+        convert::role(&join.role).ok_or_else(|| invalid("role", "it is agent or computer"))?;
+    let name =
+        MemberName::parse(&join.name).map_err(|error| invalid("name", &error.to_string()))?;
+    let office = office(&join.office_id)?;
+    Ok(Place { role, name, office })
+}
+
+fn office(text: &str) -> Result<Name, ErrorBody> {
+    Name::parse(text).map_err(|error| invalid("office_id", &error.to_string()))
+}
+
+fn read<T: DeserializeOwned>(body: &Value) -> Result<T, ErrorBody> {
+    // The cause names the field, never its value.
+    T::deserialize(body).map_err(|error| {
+        let words: String = error.to_string().chars().take(200).collect();
+        ErrorBody::new(code::INVALID, format!("The event cannot be read: {words}."))
+    })
+}
+
+pub(super) fn invalid(field: &str, problem: &str) -> ErrorBody {
+    ErrorBody::new(code::INVALID, format!("`{field}` is not right: {problem}."))
+        .with("field", field)
+}

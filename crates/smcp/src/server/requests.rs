@@ -1,0 +1,396 @@
+//! What an agent asks of a computer: checked, forwarded, waited for, and answered in any case.
+
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Arc, MutexGuard, atomic::Ordering},
+    time::Duration,
+};
+
+use domain::office::{
+    ConnectionId, Effect, Input, MemberName, Question, Refusal, RequestId, Ticket,
+};
+use serde_json::{Value, json};
+use socketioxide::{AckError, SendError};
+use tokio_util::sync::CancellationToken;
+use wire::smcp::{ClientEvent, ErrorBody};
+
+use super::{
+    join::invalid,
+    knowledge::Knowledge,
+    outcome::{self, Outcome},
+    relay::{Floor, Incoming, Peer, Pending, Relay},
+};
+use crate::{
+    clock,
+    convert::{self, code},
+};
+
+/// How long the server waits beyond the caller's time, so that the computer itself can say that it was too slow.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How long a computer has to tell its configuration to the server.
+const LEARN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a first call waits for that configuration.
+const LEARN_WAIT: Duration = Duration::from_secs(1);
+
+/// What an agent asks, read and within bounds.
+struct Asked {
+    event: ClientEvent,
+    body: Value,
+    timeout: Duration,
+}
+
+/// A request that has been checked and is on its way.
+struct Journey {
+    ticket: Ticket,
+    to: Peer,
+    event: ClientEvent,
+    body: Value,
+    timeout: Duration,
+    over: CancellationToken,
+}
+
+impl Relay {
+    pub(super) fn ask(self: &Arc<Self>, request: Incoming<'_>, event: ClientEvent, body: Value) {
+        let read = question(event, &body).and_then(|(computer, question)| {
+            let timeout = self.timeout(event, &body)?;
+            Ok((computer, question, timeout))
+        });
+        let (computer, question, timeout) = match read {
+            Ok(read) => read,
+            Err(error) => return request.refuse(&error),
+        };
+        let ask = Input::Ask {
+            connection: request.connection.clone(),
+            computer: computer.clone(),
+            question,
+        };
+        let mut floor = self.floor();
+        match floor.offices.apply(ask, clock::now()) {
+            Ok(effects) => {
+                let asked = Asked {
+                    event,
+                    body,
+                    timeout,
+                };
+                self.route(floor, effects, request, asked);
+            }
+            Err(refusal) => {
+                drop(floor);
+                request.refuse(&unroutable(&refusal, &computer));
+            }
+        }
+    }
+
+    /// Forwards a request that is new, joins one that is under way, or repeats an answer.
+    fn route(
+        self: &Arc<Self>,
+        mut floor: MutexGuard<'_, Floor>,
+        effects: Vec<Effect>,
+        request: Incoming<'_>,
+        mut asked: Asked,
+    ) {
+        if let Some(member) = floor.offices.member(&request.connection) {
+            // Whatever the sender calls itself, the computer hears the name under which it joined.
+            asked.body["agent"] = json!(member.name.as_str());
+        }
+        let mut asker = Some(request.into_asker());
+        let (mut forwarded, mut answered) = (None, None);
+        for effect in &effects {
+            match effect {
+                Effect::Forward { ticket, to } => {
+                    let over = CancellationToken::new();
+                    let pending = Pending {
+                        event: asked.event,
+                        askers: asker.take().into_iter().collect(),
+                        over: over.clone(),
+                    };
+                    floor.pending.insert(*ticket, pending);
+                    forwarded = Some((*ticket, floor.peers.get(to).cloned(), over));
+                }
+                Effect::Join { ticket } => {
+                    if let Some(pending) = floor.pending.get_mut(ticket) {
+                        pending.askers.extend(asker.take());
+                    }
+                }
+                Effect::Replay { ticket } => answered = Some(floor.answer(*ticket)),
+                Effect::Tell { .. }
+                | Effect::Evict { .. }
+                | Effect::Learn { .. }
+                | Effect::Deliver { .. }
+                | Effect::Settle { .. }
+                | Effect::Forget { .. } => {}
+            }
+        }
+        let mut afterwards = floor.perform(effects, None);
+        drop(floor);
+        if let (Some((event, outcome)), Some(asker)) = (answered, asker) {
+            afterwards.reply(asker, event, outcome);
+        }
+        self.finish(afterwards);
+        match forwarded {
+            Some((ticket, Some(to), over)) => self.travel(Journey {
+                ticket,
+                to,
+                event: asked.event,
+                body: complete(asked.event, asked.body, asked.timeout),
+                timeout: asked.timeout,
+                over,
+            }),
+            Some((ticket, None, _)) => self.settle(ticket, Outcome::Failed(unreachable_computer())),
+            None => {}
+        }
+    }
+
+    fn timeout(&self, event: ClientEvent, body: &Value) -> Result<Duration, ErrorBody> {
+        if event != ClientEvent::ToolCall {
+            return Ok(self.config.read_timeout);
+        }
+        let seconds = match body.get("timeout") {
+            None | Some(Value::Null) => return Ok(self.config.call_timeout),
+            Some(value) => value
+                .as_f64()
+                .filter(|seconds| seconds.is_finite() && *seconds >= 0.0)
+                .ok_or_else(|| invalid("timeout", "it is a number of seconds"))?,
+        };
+        if seconds == 0.0 {
+            return Ok(self.config.call_timeout);
+        }
+        let asked = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        Ok(asked.min(self.config.call_timeout_max))
+    }
+
+    fn travel(self: &Arc<Self>, journey: Journey) {
+        let relay = Arc::clone(self);
+        self.tasks.spawn(|stop| async move {
+            let (ticket, over) = (journey.ticket, journey.over.clone());
+            let size = outcome::size(&journey.body);
+            let unread = Arc::clone(&journey.to.unread);
+            if unread.fetch_add(size, Ordering::SeqCst) > relay.config.unread_bytes_max {
+                unread.fetch_sub(size, Ordering::SeqCst);
+                return relay.settle(ticket, Outcome::Failed(busy()));
+            }
+            let outcome = tokio::select! { biased;
+                () = over.cancelled() => None, // It has been answered without the computer.
+                () = stop.cancelled() => Some(Outcome::Failed(ErrorBody::new(
+                    code::INTERNAL,
+                    "The server is stopping.",
+                ))),
+                outcome = journey.arrive() => Some(outcome),
+            };
+            let is_read = matches!(outcome, Some(Outcome::Answer { .. }));
+            if let Some(outcome) = outcome {
+                relay.settle(ticket, outcome);
+            }
+            if !is_read {
+                // By then the connection has read it, or its heartbeat has failed.
+                let heartbeat = relay.config.ping_interval + relay.config.ping_timeout;
+                tokio::select! { biased;
+                    () = stop.cancelled() => {}
+                    () = tokio::time::sleep(heartbeat) => {}
+                }
+            }
+            unread.fetch_sub(size, Ordering::SeqCst);
+        });
+    }
+
+    fn settle(self: &Arc<Self>, ticket: Ticket, outcome: Outcome) {
+        let input = match outcome {
+            Outcome::TimedOut => Input::TimedOut { ticket },
+            Outcome::Answer { .. } | Outcome::Failed(_) => Input::Answered { ticket },
+        };
+        // The machine never refuses an answer; one that is late has no effects.
+        let _ = self.apply(input, Some(outcome));
+    }
+
+    /// Asks a computer for its configuration, because it came in or says that something has changed.
+    pub(super) fn learn(self: &Arc<Self>, peer: Peer) {
+        peer.knowledge.send_replace(Knowledge::Asking);
+        let computer = {
+            let floor = self.floor();
+            let connection = ConnectionId(peer.socket.id.to_string());
+            floor
+                .offices
+                .member(&connection)
+                .map(|member| member.name.to_string())
+        };
+        self.tasks.spawn(|stop| async move {
+            let body = json!({
+                "agent": "office", "computer": computer, "req_id": uuid::Uuid::new_v4().to_string()
+            });
+            let event = ClientEvent::GetConfig.name(peer.profile);
+            let asked = peer
+                .socket
+                .timeout(LEARN_TIMEOUT)
+                .emit_with_ack::<_, Value>(event, &body);
+            let known = match asked {
+                Err(_) => Knowledge::Nothing,
+                Ok(answer) => tokio::select! { biased;
+                    () = stop.cancelled() => Knowledge::Nothing,
+                    answer = answer => answer.map_or(Knowledge::Nothing, |answer| Knowledge::of(&answer)),
+                },
+            };
+            peer.knowledge.send_replace(known);
+        });
+    }
+}
+
+impl Journey {
+    async fn arrive(&self) -> Outcome {
+        if self.event == ClientEvent::ToolCall {
+            let mut knowledge = self.to.knowledge.subscribe();
+            let known = knowledge.wait_for(|known| !known.is_asking());
+            // A computer that does not say in time decides alone.
+            let _ = tokio::time::timeout(LEARN_WAIT, known).await;
+            let tool = self.body["tool_name"].as_str().unwrap_or_default();
+            if let Some(refused) = self.to.knowledge.borrow().refuses(tool) {
+                return Outcome::Failed(refused);
+            }
+        }
+        let event = self.event.name(self.to.profile);
+        let sent = self
+            .to
+            .socket
+            .timeout(self.timeout.saturating_add(GRACE))
+            .emit_with_ack::<_, Value>(event, &self.body);
+        let answer = match sent {
+            Ok(answer) => answer.await,
+            Err(SendError::Serialize(_)) => {
+                let words = "The request could not be written.";
+                return Outcome::Failed(ErrorBody::new(code::INTERNAL, words));
+            }
+            Err(SendError::Socket(error)) => Err(AckError::Socket(error)),
+        };
+        match answer {
+            Ok(value) => {
+                if self.event == ClientEvent::GetConfig {
+                    self.to.knowledge.send_replace(Knowledge::of(&value));
+                }
+                let from = self.to.profile;
+                Outcome::Answer { value, from }
+            }
+            Err(AckError::Timeout) => Outcome::TimedOut,
+            Err(AckError::Decode(_)) => {
+                let words = "The computer's answer is not one JSON value.";
+                Outcome::Failed(ErrorBody::new(code::INTERNAL, words))
+            }
+            Err(AckError::Socket(socketioxide::SocketError::InternalChannelFull)) => {
+                Outcome::Failed(busy())
+            }
+            Err(AckError::Socket(_)) => Outcome::Failed(unreachable_computer()),
+        }
+    }
+}
+
+fn unroutable(refusal: &Refusal, computer: &MemberName) -> ErrorBody {
+    let error = convert::refusal(refusal);
+    if *refusal != Refusal::NoSuchComputer {
+        return error;
+    }
+    let words = format!("Computer with name '{computer}' not found");
+    ErrorBody::new(error.code, words).with("computer_name", computer.as_str())
+}
+
+fn busy() -> ErrorBody {
+    let words = "The computer does not keep up with its requests.";
+    ErrorBody::new(code::INTERNAL, words).with("reason", "busy")
+}
+
+fn unreachable_computer() -> ErrorBody {
+    ErrorBody::new(code::NOT_FOUND, "The computer cannot be reached.")
+}
+
+fn question(event: ClientEvent, body: &Value) -> Result<(MemberName, Question), ErrorBody> {
+    let text = |key: &str| body.get(key).and_then(Value::as_str);
+    let computer = text("computer").ok_or_else(|| invalid("computer", "it is a text"))?;
+    let computer =
+        MemberName::parse(computer).map_err(|error| invalid("computer", &error.to_string()))?;
+    if event != ClientEvent::ToolCall {
+        return Ok((computer, Question::Read));
+    }
+    let tool = text("tool_name").ok_or_else(|| invalid("tool_name", "it is a text"))?;
+    match body.get("params") {
+        None | Some(Value::Null | Value::Object(_)) => {}
+        Some(_) => return Err(invalid("params", "it is an object")),
+    }
+    let request = match body.get("req_id") {
+        None | Some(Value::Null) => return Ok((computer, Question::Read)),
+        Some(id) => id
+            .as_str()
+            .ok_or_else(|| invalid("req_id", "it is a text"))?,
+    };
+    let request =
+        RequestId::parse(request).map_err(|error| invalid("req_id", &error.to_string()))?;
+    let mut hasher = DefaultHasher::new();
+    (computer.as_str(), tool).hash(&mut hasher);
+    body.get("params")
+        .unwrap_or(&Value::Null)
+        .to_string()
+        .hash(&mut hasher);
+    let fingerprint = hasher.finish();
+    Ok((
+        computer,
+        Question::Call {
+            request,
+            fingerprint,
+        },
+    ))
+}
+
+/// Computers of every version find the fields they insist on; everything else travels as it came.
+fn complete(event: ClientEvent, mut body: Value, timeout: Duration) -> Value {
+    if !body["req_id"].is_string() {
+        body["req_id"] = json!(uuid::Uuid::new_v4().to_string());
+    }
+    if event == ClientEvent::ToolCall {
+        if !body["params"].is_object() {
+            body["params"] = json!({});
+        }
+        let asked = body["timeout"].as_f64();
+        if asked.is_none_or(|seconds| seconds <= 0.0 || seconds > timeout.as_secs_f64()) {
+            body["timeout"] = json!(timeout.as_secs());
+        }
+    }
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unknown_travels_and_what_is_missing_is_filled_in() {
+        let body = json!({"computer": "pc", "tool_name": "t", "made_up": [1]});
+        let sent = complete(ClientEvent::ToolCall, body, Duration::from_secs(60));
+        assert_eq!(sent["made_up"], json!([1]));
+        assert_eq!(
+            (&sent["params"], &sent["timeout"]),
+            (&json!({}), &json!(60))
+        );
+        assert!(sent["req_id"].is_string());
+        let body = json!({"computer": "pc", "timeout": 7, "req_id": "r", "params": {"a": 1}});
+        let sent = complete(ClientEvent::ToolCall, body.clone(), Duration::from_secs(7));
+        assert_eq!(sent, body);
+    }
+
+    #[test]
+    fn a_request_that_cannot_be_routed_says_which_field_is_wrong() {
+        for (body, field) in [
+            (json!({}), "computer"),
+            (json!({"computer": 1}), "computer"),
+            (json!({"computer": "pc"}), "tool_name"),
+            (
+                json!({"computer": "pc", "tool_name": "t", "params": []}),
+                "params",
+            ),
+            (
+                json!({"computer": "pc", "tool_name": "t", "req_id": 7}),
+                "req_id",
+            ),
+        ] {
+            let error = question(ClientEvent::ToolCall, &body).unwrap_err();
+            assert_eq!((error.code, &error.details["field"]), (400, &json!(field)));
+        }
+    }
+}
