@@ -1,0 +1,84 @@
+//! A node with one scripted agent in a temporary home, for the official compatibility suites.
+//!
+//! `cargo run -p a2a --example tck_server -- [PORT]` serves at `http://127.0.0.1:PORT/a2a/1.0/tck` for 1.0 and at
+//! `http://127.0.0.1:PORT/a2a/tck` for both versions. It ends with its standard input.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a tool of the tests, with the habits of tests"
+)]
+
+#[path = "../src/tests/scripted.rs"]
+mod scripted;
+
+use std::{io::Read, net::Ipv4Addr, sync::Arc};
+
+use a2a::{
+    A2aConfig, DeclineWorkspaces, Extension, ExtensionCall, ExtensionFuture, PushPolicy, router,
+};
+use axum::Extension as Layer;
+use engine::Caller;
+use platform::Tasks;
+use serde_json::json;
+use wire::a2a::{AgentExtension, Message, Part};
+
+const GUARDIAN: &str = "guardian-of-the-example";
+
+/// Answers without a task, as the suite wants it of some messages.
+#[derive(Debug)]
+struct DirectAnswers;
+
+impl Extension for DirectAnswers {
+    fn uri(&self) -> &str {
+        "urn:agentcraft:direct-answers"
+    }
+
+    fn card(&self) -> Option<AgentExtension> {
+        None
+    }
+
+    fn handle<'a>(
+        &'a self,
+        message: &'a Message,
+        _: &'a ExtensionCall,
+    ) -> ExtensionFuture<'a, Option<Vec<Part>>> {
+        let ours = message.message_id.starts_with("tck-message-response");
+        let reply = ours.then(|| vec![Part::text("Direct message response")]);
+        Box::pin(std::future::ready(reply))
+    }
+}
+
+#[tokio::main]
+async fn main() {
+    let argument = std::env::args().nth(1);
+    if argument.as_deref() == Some(GUARDIAN) {
+        platform::guardian::run(std::io::stdin().lock());
+        return;
+    }
+    let port = argument.map_or(0, |port| port.parse().unwrap());
+    let home = tempfile::tempdir().unwrap();
+    let tasks = Tasks::new();
+    let engine = scripted::engine(home.path(), &tasks, &[GUARDIAN]).await;
+    scripted::add_agent(&engine, home.path(), "tck", json!({ "url": "script:" })).await;
+    let config = A2aConfig {
+        needs_token: false,
+        push: PushPolicy::Anywhere,
+        prompt: scripted::prompt_with_id,
+        ..A2aConfig::new("tck-node", "1.0.0")
+    };
+    let extensions: a2a::Extensions = vec![Arc::new(DirectAnswers), Arc::new(DeclineWorkspaces)];
+    let app = router(config, engine, tasks.clone(), extensions).await;
+    let app = app.unwrap().layer(Layer(Caller::owner()));
+    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+    let listener = listener.unwrap();
+    println!("http://{}", listener.local_addr().unwrap());
+    let over = tasks.spawn_blocking(|_| {
+        let mut rest = Vec::new();
+        let _ = std::io::stdin().read_to_end(&mut rest); // It ends, one way or another.
+    });
+    tokio::select! {
+        served = axum::serve(listener, app).into_future() => served.unwrap(),
+        ended = over => ended.unwrap(),
+    }
+}

@@ -1,0 +1,232 @@
+//! Cards: of each public agent and of the node; strict ones of 1.0, and ones that clients of both versions read.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    http::{
+        HeaderMap, HeaderValue, StatusCode,
+        header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HOST, IF_NONE_MATCH, LAST_MODIFIED, VARY},
+    },
+    response::{IntoResponse, Response},
+};
+use engine::{AgentView, Caller};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use wire::a2a::{
+    AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Binding, Object, VERSION_HEADER,
+    Version, v03,
+};
+
+use crate::{
+    config::BaseUrl,
+    convert,
+    error::Refusal,
+    face::Face,
+    request::{NODE, Target},
+};
+
+/// How long a card may be believed. Agents come and go, so not for long.
+const CACHE: &str = "public, max-age=60";
+
+/// Which clients a card is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Of 1.0 and nothing else.
+    Strict,
+    /// Clients of both versions find what they look for.
+    Both,
+}
+
+/// Whether the reader has shown who they are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Reader<'a> {
+    Anybody,
+    Caller(&'a Caller),
+}
+
+impl Face {
+    /// Public agents that the caller may speak to.
+    pub(crate) fn agents_for(&self, caller: &Caller) -> Vec<Arc<AgentView>> {
+        let mut agents = self.public_agents();
+        agents.retain(|agent| caller.may(&format!("a2a:{}", agent.name)));
+        agents
+    }
+
+    fn public_agents(&self) -> Vec<Arc<AgentView>> {
+        let mut agents = self.engine.agents();
+        agents.retain(|agent| self.config.public.has(&agent.name));
+        agents
+    }
+
+    /// The card at an address, as an answer that may be cached.
+    pub(crate) fn card_response(
+        &self,
+        headers: &HeaderMap,
+        target: &Target,
+        shape: Shape,
+    ) -> Response {
+        // Whoever asks for 1.0 by name gets it without what only 0.3 knows.
+        let wants = headers.get(VERSION_HEADER).and_then(|it| it.to_str().ok());
+        let strict = wants.is_some_and(|said| Version::parse(said) == Some(Version::V1));
+        let shape = if strict { Shape::Strict } else { shape };
+        match self.card(headers, target, shape, Reader::Anybody) {
+            Ok(card) => cached(headers, &card, self),
+            Err(refusal) => {
+                let status = StatusCode::from_u16(refusal.status()).unwrap_or_default();
+                (status, axum::Json(refusal.http_body())).into_response()
+            }
+        }
+    }
+
+    pub(crate) fn card(
+        &self,
+        headers: &HeaderMap,
+        target: &Target,
+        shape: Shape,
+        reader: Reader<'_>,
+    ) -> Result<Value, Refusal> {
+        let base = self.base_url(headers)?;
+        let segment = target.agent().unwrap_or(NODE);
+        let both = format!("{base}/a2a/{segment}");
+        let url = match shape {
+            Shape::Strict => format!("{base}/a2a/1.0/{segment}"),
+            Shape::Both => both.clone(),
+        };
+        let mut card = self.card_of(target, reader)?;
+        card.supported_interfaces = vec![
+            AgentInterface::new(url.clone(), Binding::JsonRpc, Version::V1),
+            AgentInterface::new(url.clone(), Binding::HttpJson, Version::V1),
+        ];
+        Ok(match shape {
+            Shape::Strict => json!(card),
+            Shape::Both => {
+                let old = AgentInterface::new(both.clone(), Binding::JsonRpc, Version::V03);
+                card.supported_interfaces.push(old);
+                v03::hybrid_card(&card, &both)
+            }
+        })
+    }
+
+    fn card_of(&self, target: &Target, reader: Reader<'_>) -> Result<AgentCard, Refusal> {
+        let agents = match reader {
+            Reader::Anybody => self.public_agents(),
+            Reader::Caller(caller) => self.agents_for(caller),
+        };
+        let mut card = AgentCard {
+            version: self.config.version.clone(),
+            capabilities: self.capabilities(),
+            default_input_modes: convert::INPUT_MODES.map(str::to_owned).into(),
+            default_output_modes: convert::OUTPUT_MODES.map(str::to_owned).into(),
+            ..AgentCard::default()
+        };
+        match target {
+            Target::Node => {
+                card.name.clone_from(&self.config.node_name);
+                card.description = format!(
+                    "A node with {} agents. A message names the one it is for in `metadata.agent`.",
+                    agents.len()
+                );
+                card.skills = agents.iter().map(|agent| skill(agent, reader)).collect();
+            }
+            Target::Agent(name) => {
+                let found = agents.iter().find(|agent| agent.name == *name);
+                let agent = found.ok_or_else(|| Refusal::no_agent(name))?;
+                card.name.clone_from(&agent.name);
+                card.description = description(agent);
+                card.skills = vec![skill(agent, reader)];
+            }
+        }
+        if self.config.needs_token {
+            let scheme = json!({ "httpAuthSecurityScheme": {
+                "scheme": "Bearer",
+                "description": "a token of this node",
+            }});
+            card.security_schemes = Object::from_iter([("bearer".to_owned(), scheme)]);
+            card.security_requirements = vec![json!({ "schemes": { "bearer": { "list": [] } } })];
+        }
+        Ok(card)
+    }
+
+    fn capabilities(&self) -> AgentCapabilities {
+        AgentCapabilities {
+            streaming: Some(true),
+            push_notifications: Some(self.push.is_on()),
+            extensions: self.extensions.iter().filter_map(|it| it.card()).collect(),
+            extended_agent_card: Some(self.config.needs_token),
+        }
+    }
+
+    fn base_url(&self, headers: &HeaderMap) -> Result<String, Refusal> {
+        match &self.config.base {
+            BaseUrl::Fixed(url) => Ok(url.trim_end_matches('/').to_owned()),
+            BaseUrl::FromHost { scheme } => {
+                let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+                let host = host.filter(|host| is_host(host));
+                let host = host.ok_or_else(|| Refusal::invalid("Host", "it names no host"))?;
+                Ok(format!("{scheme}://{host}"))
+            }
+        }
+    }
+}
+
+/// Letters of a host and a port: a card must not carry what else somebody puts into the header.
+fn is_host(host: &str) -> bool {
+    !host.is_empty()
+        && host
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']' | '_'))
+}
+
+fn description(agent: &AgentView) -> String {
+    let said = agent.metadata.get("description");
+    said.cloned()
+        .unwrap_or_else(|| format!("{}, an agent made of {}", agent.name, agent.template_name))
+}
+
+/// What a reader who has shown who they are learns beyond the name: what the agent runs on and how it is.
+fn skill(agent: &AgentView, reader: Reader<'_>) -> AgentSkill {
+    let mut tags = vec!["agent".to_owned(), agent.template_name.clone()];
+    if let Reader::Caller(_) = reader {
+        tags.push(format!("backend:{}", agent.backend_type));
+        tags.push(format!("status:{}", agent.status));
+    }
+    AgentSkill {
+        id: agent.name.clone(),
+        name: agent.name.clone(),
+        description: description(agent),
+        tags,
+        examples: Vec::new(),
+    }
+}
+
+fn cached(headers: &HeaderMap, card: &Value, face: &Face) -> Response {
+    let body = card.to_string();
+    let digest = Sha256::digest(body.as_bytes());
+    let hex: String = digest.iter().take(16).map(|b| format!("{b:02x}")).collect();
+    let tag = format!("\"{hex}\"");
+    let known = headers.get(IF_NONE_MATCH).and_then(|it| it.to_str().ok());
+    let known = known.unwrap_or_default();
+    let unchanged = known.trim() == "*"
+        || known
+            .split(',')
+            .any(|one| one.trim().trim_start_matches("W/") == tag);
+    let mut response = if unchanged {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        Body::from(body).into_response()
+    };
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(CACHE));
+    headers.insert(VARY, HeaderValue::from_static("A2A-Version, Host"));
+    for (name, value) in [
+        (ETAG, tag),
+        (LAST_MODIFIED, crate::clock::http_date(face.since)),
+    ] {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(name, value);
+        }
+    }
+    response
+}

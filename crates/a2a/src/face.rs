@@ -1,0 +1,141 @@
+//! What every handler shares: the engine, the register of tasks, the contexts, the extensions, the webhooks.
+
+use std::sync::Arc;
+
+use domain::{Name, Timestamp};
+use engine::{Engine, EngineError, Keep, Records, Stored, Which};
+use platform::Tasks;
+use tokio::sync::mpsc;
+use tracing::warn;
+use wire::a2a::TaskState;
+
+use crate::{
+    A2aConfig, clock,
+    config::Extensions,
+    context::{ContextKey, Contexts},
+    error::Refusal,
+    feed::Feed,
+    push::Push,
+    record::{Entry, Letter, LiveTask, Register, TASK_KIND, TaskRecord},
+    run::{Begin, TaskRun},
+};
+
+/// Letters that may wait at one task: a client answers one ask at a time.
+const INBOX_MAX: usize = 16;
+
+/// Documents read at a time when the daemon starts.
+const PAGE: u32 = 100;
+
+/// One node's A2A side.
+#[derive(Debug)]
+pub(crate) struct Face {
+    pub(crate) config: A2aConfig,
+    pub(crate) engine: Engine,
+    pub(crate) tasks: Tasks,
+    pub(crate) extensions: Extensions,
+    pub(crate) register: Register,
+    pub(crate) contexts: Contexts,
+    pub(crate) push: Push,
+    /// Since when the cards are as they are.
+    pub(crate) since: Timestamp,
+}
+
+impl Face {
+    pub(crate) fn new(
+        config: A2aConfig,
+        engine: Engine,
+        tasks: Tasks,
+        extensions: Extensions,
+    ) -> Arc<Self> {
+        let push = Push::new(config.push);
+        Arc::new(Self {
+            config,
+            engine,
+            tasks,
+            extensions,
+            register: Register::default(),
+            contexts: Contexts::default(),
+            push,
+            since: clock::now(),
+        })
+    }
+
+    pub(crate) fn records(&self) -> Records {
+        self.engine.records()
+    }
+
+    /// Takes up what the last daemon left: interrupted tasks come to their end in words, asks stay open.
+    pub(crate) async fn take_up(self: &Arc<Self>) -> Result<(), EngineError> {
+        let records = self.records();
+        let mut before = None;
+        loop {
+            let page: Vec<Stored<TaskRecord>> =
+                records.list(TASK_KIND, Which::All, before, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            before = Some((last.at, last.id.clone()));
+            for stored in page {
+                self.register.note(&stored.id, Entry::of(&stored.value));
+                if stored.keep == Keep::Live {
+                    self.take_up_task(stored.value).await;
+                }
+            }
+        }
+        self.push.take_up(self).await
+    }
+
+    async fn take_up_task(self: &Arc<Self>, record: TaskRecord) {
+        let id = record.task.id.clone();
+        let begin = match record.task.status.state {
+            TaskState::InputRequired | TaskState::AuthRequired => Begin::Parked,
+            TaskState::Working if record.session.is_some() => Begin::CatchUp,
+            TaskState::Submitted
+            | TaskState::Working
+            | TaskState::Completed
+            | TaskState::Failed
+            | TaskState::Canceled
+            | TaskState::Rejected => Begin::Lost,
+        };
+        if let Err(refusal) = self.spawn(record, begin).await {
+            warn!(
+                task = id,
+                refusal = refusal.message,
+                "a task could not be taken up"
+            );
+        }
+    }
+
+    /// Starts the task that owns an A2A task from here on.
+    pub(crate) async fn spawn(
+        self: &Arc<Self>,
+        record: TaskRecord,
+        begin: Begin,
+    ) -> Result<Arc<Feed>, Refusal> {
+        let name = Name::parse(&record.agent).map_err(|_| Refusal::no_agent(&record.agent))?;
+        let key = ContextKey {
+            caller: record.caller.clone(),
+            agent: record.agent.clone(),
+            context: record.task.context_id.clone(),
+        };
+        let context = self.contexts.get(key, &self.records()).await?;
+        let (inbox, letters) = mpsc::channel::<Letter>(INBOX_MAX);
+        let feed = Feed::new(record.task.clone());
+        let live = LiveTask {
+            feed: feed.clone(),
+            inbox,
+        };
+        let id = record.task.id.clone();
+        self.register.insert(&id, live, Entry::of(&record))?;
+        // Nobody hears of a task that is not kept.
+        let kept = self
+            .records()
+            .put(TASK_KIND, &id, Keep::Live, &record, None)
+            .await;
+        if let Err(error) = kept {
+            self.register.forget(&id);
+            return Err(error.into());
+        }
+        let run = TaskRun::new(self.clone(), name, record, feed.clone(), context, letters);
+        self.tasks.spawn(|stop| run.run(begin, stop));
+        Ok(feed)
+    }
+}

@@ -1,0 +1,178 @@
+//! What the headers of a request say: who asks, which version, which extensions, which media type.
+
+use axum::http::{HeaderMap, header::CONTENT_TYPE, request::Parts};
+use engine::Caller;
+use wire::a2a::{EXTENSION_HEADERS, ErrorCode, VERSION_HEADER, Version};
+
+use crate::{error::Refusal, face::Face};
+
+/// The largest body of a request.
+pub(crate) const BODY_MAX: usize = 16 * 1024 * 1024;
+
+/// The segment that stands for the node where an agent's name could be; no agent can be called that.
+pub(crate) const NODE: &str = "-";
+
+/// Which agent a request is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    Node,
+    Agent(String),
+}
+
+impl Target {
+    pub(crate) fn of(segment: Option<&str>) -> Self {
+        match segment {
+            None | Some(NODE) => Self::Node,
+            Some(agent) => Self::Agent(agent.to_owned()),
+        }
+    }
+
+    pub(crate) fn agent(&self) -> Option<&str> {
+        match self {
+            Self::Node => None,
+            Self::Agent(agent) => Some(agent),
+        }
+    }
+}
+
+/// A request whose headers were looked at.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) caller: Caller,
+    pub(crate) target: Target,
+    pub(crate) version: Version,
+    /// Extensions that the client wants to use.
+    pub(crate) declared: Vec<String>,
+}
+
+impl Face {
+    /// Looks at the headers, in the order in which a client wants to hear of its mistakes.
+    pub(crate) fn call(&self, parts: &Parts, target: Target) -> Result<Call, Refusal> {
+        let caller = parts.extensions.get::<Caller>().cloned();
+        let caller = caller.ok_or_else(Refusal::unauthenticated)?;
+        if let Some(agent) = target.agent() {
+            self.check_agent(&caller, agent)?;
+        }
+        let call = Call {
+            caller,
+            target,
+            version: version(&parts.headers)?,
+            declared: declared(&parts.headers),
+        };
+        self.check_extensions(&call)?;
+        Ok(call)
+    }
+
+    /// Refuses an agent that is not public, not there, or not for this caller.
+    pub(crate) fn check_agent(&self, caller: &Caller, agent: &str) -> Result<(), Refusal> {
+        if !self.config.public.has(agent) || self.engine.agent(agent).is_err() {
+            return Err(Refusal::no_agent(agent));
+        }
+        if !caller.may(&format!("a2a:{agent}")) {
+            return Err(Refusal::forbidden(agent));
+        }
+        Ok(())
+    }
+
+    fn check_extensions(&self, call: &Call) -> Result<(), Refusal> {
+        for extension in &self.extensions {
+            let required = extension.card().is_some_and(|card| card.required);
+            if required && !call.declared.iter().any(|uri| uri == extension.uri()) {
+                let uri = extension.uri();
+                let words = format!("the extension {uri} is required; name it in A2A-Extensions");
+                let refusal = Refusal::new(ErrorCode::ExtensionSupportRequired, words);
+                return Err(refusal.with("extension", uri));
+            }
+        }
+        Ok(())
+    }
+
+    /// Of the extensions that the client wants, those that it gets.
+    pub(crate) fn granted(&self, headers: &HeaderMap) -> Option<String> {
+        let granted: Vec<String> = declared(headers)
+            .into_iter()
+            .filter(|uri| {
+                let ours = self.extensions.iter().find(|ours| ours.uri() == uri);
+                ours.is_some_and(|ours| ours.card().is_some())
+            })
+            .collect();
+        (!granted.is_empty()).then(|| granted.join(", "))
+    }
+}
+
+pub(crate) fn version(headers: &HeaderMap) -> Result<Version, Refusal> {
+    let said = headers.get(VERSION_HEADER).map(|value| value.to_str());
+    let said = said.unwrap_or(Ok("")).unwrap_or("?");
+    Version::parse(said).ok_or_else(|| {
+        let known = Version::ALL.map(Version::as_str).join(" and ");
+        let words = format!("version {said} is not spoken here; {known} are");
+        Refusal::new(ErrorCode::VersionNotSupported, words)
+            .with("requestedVersion", said)
+            .with("supportedVersions", &known)
+    })
+}
+
+fn declared(headers: &HeaderMap) -> Vec<String> {
+    EXTENSION_HEADERS
+        .iter()
+        .flat_map(|name| headers.get_all(*name))
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|uri| uri.trim().to_owned())
+        .filter(|uri| !uri.is_empty())
+        .collect()
+}
+
+/// Refuses a body that is no JSON, before anybody reads it.
+pub(crate) fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
+    let media = headers.get(CONTENT_TYPE).map(|value| value.to_str());
+    let media = media.unwrap_or(Ok("")).unwrap_or("?");
+    let plain = media.split(';').next().unwrap_or("").trim();
+    let plain = plain.to_ascii_lowercase();
+    if plain == "application/json" || plain.ends_with("+json") {
+        return Ok(());
+    }
+    let words = format!("the body must be application/json, not {media:?}");
+    Err(Refusal::new(ErrorCode::ContentTypeNotSupported, words).with("mediaType", media))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| {
+                (
+                    axum::http::HeaderName::from_static(name),
+                    axum::http::HeaderValue::from_static(value),
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn both_headers_name_extensions() {
+        let headers = headers(&[("a2a-extensions", "a, b"), ("x-a2a-extensions", "c,")]);
+        assert_eq!(declared(&headers), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_body_must_be_json_and_a_version_known() {
+        for (media, ok) in [
+            ("application/json", true),
+            ("application/a2a+json; charset=utf-8", true),
+            ("Application/JSON", true),
+            ("text/plain", false),
+            ("", false),
+        ] {
+            let headers = headers(&[("content-type", media)]);
+            assert_eq!(check_media_type(&headers).is_ok(), ok, "{media}");
+        }
+        assert!(check_media_type(&HeaderMap::new()).is_err());
+        assert_eq!(version(&HeaderMap::new()), Ok(Version::V03));
+        let refused = version(&headers(&[("a2a-version", "99.0")])).unwrap_err();
+        assert_eq!(refused.code, ErrorCode::VersionNotSupported);
+    }
+}

@@ -1,0 +1,147 @@
+//! The addresses of the face. `-` in the place of an agent is the node, which passes a message to the agent it names.
+//!
+//! | address | what |
+//! |---|---|
+//! | `/.well-known/agent-card.json`, `/.well-known/agent.json` | the card of the node, for clients of both versions |
+//! | `/a2a/AGENT/.well-known/agent-card.json` | the card of an agent, for clients of both versions |
+//! | `/a2a/1.0/AGENT/.well-known/agent-card.json` | the same, strictly of 1.0; so is any card asked for with `A2A-Version: 1.0` |
+//! | `POST /a2a/AGENT`, `POST /a2a/1.0/AGENT` | JSON-RPC |
+//! | `/a2a/AGENT/message:send`, `/a2a/AGENT/tasks`, … | HTTP+JSON; with `v1/` before the operation as 0.3 has it |
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::{Path, Request, State},
+    http::{HeaderMap, HeaderValue, Method, StatusCode},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::{any, get, post},
+};
+use engine::{Engine, EngineError};
+use platform::Tasks;
+use wire::a2a::{CARD_PATHS, EXTENSION_HEADERS};
+
+use crate::{A2aConfig, card::Shape, config::Extensions, face::Face, request::Target, rest, rpc};
+
+/// The A2A face of a node. Whoever mounts it puts a `Caller` into the extensions of each request; without one only cards are
+/// given. What the last daemon left is taken up before this returns.
+pub async fn router(
+    config: A2aConfig,
+    engine: Engine,
+    tasks: Tasks,
+    extensions: Extensions,
+) -> Result<Router, EngineError> {
+    let face = Face::new(config, engine, tasks, extensions);
+    face.take_up().await?;
+    Ok(routes(face))
+}
+
+/// Whether a card is found at this path: cards are for everybody, also for those without a token.
+pub fn is_card_path(path: &str) -> bool {
+    let place = CARD_PATHS.iter().find_map(|card| path.strip_suffix(card));
+    place.is_some_and(|place| place.is_empty() || place.starts_with("/a2a/"))
+}
+
+pub(crate) fn routes(face: Arc<Face>) -> Router {
+    let mut router = Router::new()
+        .route("/a2a", post(node_rpc))
+        .route("/a2a/", post(node_rpc))
+        .route("/a2a/{agent}", post(agent_rpc))
+        .route("/a2a/{agent}/", post(agent_rpc))
+        .route("/a2a/1.0", post(node_rpc))
+        .route("/a2a/1.0/", post(node_rpc))
+        .route("/a2a/1.0/{agent}", post(agent_rpc))
+        .route("/a2a/1.0/{agent}/", post(agent_rpc))
+        .route("/a2a/{agent}/{*path}", any(agent_rest))
+        .route("/a2a/1.0/{agent}/{*path}", any(strict_rest));
+    for path in CARD_PATHS {
+        router = router.route(path, get(node_card));
+    }
+    let granted = middleware::from_fn_with_state(face.clone(), name_extensions);
+    router.layer(granted).with_state(face)
+}
+
+async fn node_card(State(face): State<Arc<Face>>, headers: HeaderMap) -> Response {
+    face.card_response(&headers, &Target::Node, Shape::Both)
+}
+
+async fn node_rpc(State(face): State<Arc<Face>>, request: Request) -> Response {
+    rpc::serve(face, Target::Node, request).await
+}
+
+async fn agent_rpc(
+    State(face): State<Arc<Face>>,
+    Path(agent): Path<String>,
+    request: Request,
+) -> Response {
+    rpc::serve(face, Target::of(Some(&agent)), request).await
+}
+
+async fn agent_rest(
+    State(face): State<Arc<Face>>,
+    Path((agent, path)): Path<(String, String)>,
+    request: Request,
+) -> Response {
+    below(face, &agent, &path, Shape::Both, request).await
+}
+
+async fn strict_rest(
+    State(face): State<Arc<Face>>,
+    Path((agent, path)): Path<(String, String)>,
+    request: Request,
+) -> Response {
+    below(face, &agent, &path, Shape::Strict, request).await
+}
+
+/// Everything below the address of an agent: its card, or an operation.
+async fn below(
+    face: Arc<Face>,
+    agent: &str,
+    path: &str,
+    shape: Shape,
+    request: Request,
+) -> Response {
+    let target = Target::of(Some(agent));
+    if CARD_PATHS
+        .iter()
+        .any(|card| card.strip_prefix('/') == Some(path))
+    {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return StatusCode::METHOD_NOT_ALLOWED.into_response();
+        }
+        return face.card_response(request.headers(), &target, shape);
+    }
+    rest::serve(face, target, path, request).await
+}
+
+/// Tells the client which of the extensions it named are in use.
+async fn name_extensions(State(face): State<Arc<Face>>, request: Request, next: Next) -> Response {
+    let granted = face.granted(request.headers());
+    let mut response = next.run(request).await;
+    if let Some(Ok(value)) = granted.map(|granted| HeaderValue::from_str(&granted)) {
+        for name in EXTENSION_HEADERS {
+            response.headers_mut().insert(name, value.clone());
+        }
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cards_are_known_by_their_path() {
+        for (path, is_card) in [
+            ("/.well-known/agent-card.json", true),
+            ("/.well-known/agent.json", true),
+            ("/a2a/news/.well-known/agent-card.json", true),
+            ("/a2a/1.0/-/.well-known/agent-card.json", true),
+            ("/runs/.well-known/agent-card.json", false),
+            ("/a2a/news", false),
+        ] {
+            assert_eq!(is_card_path(path), is_card, "{path}");
+        }
+    }
+}
