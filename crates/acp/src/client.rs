@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     convert, failure,
     requests::Requests,
-    sessions::{Sessions, Start, Unknown, Words},
+    sessions::{Repeats, Sessions, Start, Unknown, Words},
 };
 
 /// Requests of ours that may wait at a time: one for each session, and more sessions than an agent can serve.
@@ -48,7 +48,12 @@ pub(crate) enum Effect {
     /// It names a new session.
     Opens(Start),
     /// The session, entered already, stops repeating; or it was refused.
-    TakesUp(String),
+    TakesUp {
+        session: String,
+        repeats: Repeats,
+    },
+    /// Nothing; but an agent whose answer is no longer wanted is told so.
+    Passes,
 }
 
 #[derive(Debug, Default)]
@@ -89,34 +94,46 @@ impl Client {
         params: &P,
         effect: Effect,
     ) -> Result<Box<RawValue>, DriverError> {
-        let unwritable = |error: &dyn std::error::Error| DriverError::Protocol {
-            what: format!("could not write {method}: {}", chain(error)),
-        };
-        let params = to_raw_value(params).map_err(|error| unwritable(&error))?;
+        let params = to_raw_value(params).map_err(|error| unwritable(method, &error))?;
+        let answer = self.request_raw(method, Some(params), effect).await?;
+        answer.map_err(|error| self.refused(&error))
+    }
+
+    /// As `request`, of any method; an error of the agent's comes back as it is.
+    pub(crate) async fn request_raw(
+        &self,
+        method: &str,
+        params: Option<Box<RawValue>>,
+        effect: Effect,
+    ) -> Result<Result<Box<RawValue>, ErrorObject>, DriverError> {
         let id = self.peer.fresh_id();
         let line = Message::Request {
             id: id.clone(),
             method: method.to_owned(),
-            params: Some(params),
+            params,
         }
         .encode();
-        let (answered, _entry) = self.enter(&id, effect)?;
+        let (answered, mut entry) = self.enter(&id, effect)?;
         match self.peer.send_line(line).await {
             Ok(()) => {}
             Err(SendError::Closed) => return Err(self.gone()),
-            Err(error) => return Err(unwritable(&error)),
+            Err(error) => return Err(unwritable(method, &error)),
         }
+        entry.sent = true;
         match answered.await {
-            Ok(Ok(result)) => Ok(result),
-            Ok(Err(Unanswered::Refused(error))) => {
-                let sign_in = self.sign_in.get().map(Vec::as_slice).unwrap_or_default();
-                Err(failure::refused(&error, sign_in))
-            }
+            Ok(Ok(result)) => Ok(Ok(result)),
+            Ok(Err(Unanswered::Refused(error))) => Ok(Err(error)),
             Ok(Err(Unanswered::Malformed(what))) => Err(DriverError::Protocol {
                 what: format!("its answer to {method} cannot be read: {what}"),
             }),
             Err(_) => Err(self.gone()),
         }
+    }
+
+    /// An error answer in words, with what there is to do about it.
+    pub(crate) fn refused(&self, error: &ErrorObject) -> DriverError {
+        let sign_in = self.sign_in.get().map(Vec::as_slice).unwrap_or_default();
+        failure::refused(error, sign_in)
     }
 
     /// As `request`, for answers that are due.
@@ -160,7 +177,12 @@ impl Client {
         let (answer, answered) = oneshot::channel();
         let id = id.as_u64().unwrap_or_default(); // The connection makes no other ids.
         waiting.table.insert(id, Wait { answer, effect });
-        Ok((answered, Entry { client: self, id }))
+        let entry = Entry {
+            client: self,
+            id,
+            sent: false,
+        };
+        Ok((answered, entry))
     }
 
     fn answer(&self, id: &Id, answer: Answer) {
@@ -182,9 +204,11 @@ impl Client {
                     self.sessions.forget_early();
                 }
             }
-            (Effect::TakesUp(session), Ok(_)) => self.sessions.taken_up(&session),
-            (Effect::TakesUp(session), Err(_)) => self.sessions.remove(&session),
-            (Effect::Nothing, _) => {}
+            (Effect::TakesUp { session, repeats }, Ok(_)) => {
+                self.sessions.taken_up(&session, repeats);
+            }
+            (Effect::TakesUp { session, .. }, Err(_)) => self.sessions.remove(&session),
+            (Effect::Nothing | Effect::Passes, _) => {}
         }
         let _ = asker.send(answer); // Whoever asked has left.
     }
@@ -216,6 +240,12 @@ impl Client {
     }
 }
 
+fn unwritable(method: &str, error: &dyn std::error::Error) -> DriverError {
+    DriverError::Protocol {
+        what: format!("could not write {method}: {}", chain(error)),
+    }
+}
+
 /// The id in the answer to `session/new`.
 pub(crate) fn opened(result: &RawValue) -> Option<String> {
     let result: serde_json::Value = serde_json::from_str(result.get()).ok()?;
@@ -227,14 +257,20 @@ pub(crate) fn opened(result: &RawValue) -> Option<String> {
 struct Entry<'a> {
     client: &'a Client,
     id: u64,
+    sent: bool,
 }
 
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
         let forgotten = self.client.waiting().table.remove(&self.id);
-        // Without its answer nobody will ever speak in it.
-        if let Some(Effect::TakesUp(session)) = forgotten.map(|wait| wait.effect) {
-            self.client.sessions.remove(&session);
+        match forgotten.map(|wait| wait.effect) {
+            // Without its answer nobody will ever speak in it.
+            Some(Effect::TakesUp { session, .. }) => self.client.sessions.remove(&session),
+            Some(Effect::Passes) if self.sent => {
+                let params = serde_json::json!({ "requestId": self.id });
+                let _ = self.client.peer.try_notify(jsonrpc::CANCEL_METHOD, &params); // It may be gone.
+            }
+            Some(Effect::Nothing | Effect::Opens(_) | Effect::Passes) | None => {}
         }
     }
 }

@@ -38,6 +38,26 @@ pub(crate) fn update(update: &Value) -> Meaning {
     meaning.unwrap_or_else(|| other(name))
 }
 
+/// Whose words an update is, where it is a part of the conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    Person,
+    Agent,
+}
+
+/// Who speaks in an update; nobody in one that tells of the session and not of what is said and done in it.
+pub(crate) fn speaker(update: &Value) -> Option<Speaker> {
+    match text(update, "sessionUpdate")? {
+        "user_message_chunk" => Some(Speaker::Person),
+        "agent_message_chunk"
+        | "agent_thought_chunk"
+        | "tool_call"
+        | "tool_call_update"
+        | "plan" => Some(Speaker::Agent),
+        _ => None,
+    }
+}
+
 pub(crate) fn other(name: &str) -> Meaning {
     Meaning::Plain(EventKind::Other {
         name: name.to_owned(),

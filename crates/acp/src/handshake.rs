@@ -23,6 +23,8 @@ pub(crate) struct Abilities {
     pub(crate) close: bool,
     /// It looks whether a file exists by reading it, and cannot tell a missing file from a failure.
     pub(crate) stumbles_over_missing_files: bool,
+    /// It answers that a session is taken up before it has repeated what was said in it.
+    pub(crate) repeats_late: bool,
     /// Names of the ways to sign in.
     pub(crate) sign_in: Vec<String>,
 }
@@ -63,11 +65,13 @@ pub(crate) fn abilities(answer: &Value) -> Result<Abilities, DriverError> {
         value.is_object() || value == &Value::Bool(true)
     };
     let name = convert::text(&answer["agentInfo"], "name").unwrap_or_default();
+    let is_gemini = name.to_lowercase().contains("gemini");
     Ok(Abilities {
         load: capabilities["loadSession"] == true,
         resume: declares("resume"),
         close: declares("close"),
-        stumbles_over_missing_files: name.to_lowercase().contains("gemini"),
+        stumbles_over_missing_files: is_gemini,
+        repeats_late: is_gemini,
         sign_in: sign_in(&answer["authMethods"]),
     })
 }
@@ -121,6 +125,7 @@ mod tests {
             resume: true,
             close: true,
             stumbles_over_missing_files: true,
+            repeats_late: true,
             sign_in: vec!["API key".to_owned(), "web".to_owned()],
         };
         assert_eq!(abilities(&full), Ok(expected));

@@ -2,7 +2,8 @@
 //!
 //! [`connect`] shakes hands with a started process and gives an `engine::Driver`. One task owns the reading (`client`);
 //! what the agent tells goes to the session it names (`sessions`, `convert`), what it asks for is carried out beside it
-//! (`requests`: permissions, questions, files, terminals). What is not understood is kept word for word, never refused.
+//! (`requests`: permissions, questions, files, terminals). [`lease`] is the other side: an agent for editors, in front of
+//! any agent of the engine. What is not understood is kept word for word, never refused.
 
 pub mod bridge;
 mod client;
@@ -13,7 +14,12 @@ mod failure;
 mod files;
 mod grants;
 mod handshake;
+pub mod lease;
+mod members;
+mod modes;
+mod opening;
 mod permission;
+mod relay;
 mod requests;
 mod sessions;
 mod terminal;

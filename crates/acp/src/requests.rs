@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     client::Client, convert, elicitation::Question, files::Files, grants, permission::Permission,
-    sessions::named_session, terminal::Terminals,
+    relay::Relay, sessions::named_session, terminal::Terminals,
 };
 
 /// Requests carried out at a time. Most wait for a person or a process, and no agent has this many of those.
@@ -43,7 +43,16 @@ enum Work {
     File(Value),
     Write(Value),
     Terminal { method: String, params: Value },
+    Relayed(Box<Relayed>),
     Refuse(ErrorObject),
+}
+
+/// A request that a client carries out.
+#[derive(Debug)]
+struct Relayed {
+    relay: Relay,
+    method: String,
+    params: Option<Box<RawValue>>,
 }
 
 impl Requests {
@@ -120,6 +129,19 @@ impl Requests {
     fn understand(&self, method: String, params: Option<&RawValue>) -> Work {
         let sessions = &self.client.sessions;
         let refuse = |error| Work::Refuse(error);
+        let asks = ["session/request_permission", "elicitation/create"];
+        let relay = match asks.contains(&method.as_str()) {
+            true => None,
+            false => sessions.relay(named_session(params).as_deref(), &method),
+        };
+        if let Some(relay) = relay {
+            let params = params.map(ToOwned::to_owned);
+            return Work::Relayed(Box::new(Relayed {
+                relay,
+                method,
+                params,
+            }));
+        }
         match method.as_str() {
             "session/request_permission" => match Permission::read(sessions, params) {
                 Ok(permission) => Work::Permission(Box::new(permission)),
@@ -158,9 +180,29 @@ impl Requests {
                 self.files.write(&self.tasks, &params).await?
             }
             Work::Terminal { method, params } => self.terminal(&method, &params).await?,
+            Work::Relayed(relayed) => return self.relay(*relayed).await,
             Work::Refuse(error) => return Err(error),
         };
         to_raw_value(&result).map_err(|error| ErrorObject::internal(error.to_string()))
+    }
+
+    /// Has a client do it. What would change something is decided on here, wherever it is done.
+    async fn relay(&self, relayed: Relayed) -> Result<Box<RawValue>, ErrorObject> {
+        let Relayed {
+            relay,
+            method,
+            params,
+        } = relayed;
+        let values = parsed(params.as_deref());
+        let act = match method.as_str() {
+            "fs/write_text_file" => Some(grants::write(&values)),
+            "terminal/create" => Some(grants::run(&values)),
+            _ => None,
+        };
+        if let Some(act) = act {
+            grants::permit(&self.client.sessions, &values, act).await?;
+        }
+        relay.ask(method, params.as_deref()).await
     }
 
     async fn terminal(&self, method: &str, params: &Value) -> Result<Value, ErrorObject> {

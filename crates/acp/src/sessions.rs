@@ -6,15 +6,17 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use domain::turn::{EventKind, OptionKind, ToolCall, ToolUpdate, Usage};
-use engine::SessionSink;
+use domain::turn::{EventKind, OptionKind, Raw, ToolCall, ToolUpdate, Usage};
+use engine::{Lent, SessionSink};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    convert::{self, Meaning},
+    convert::{self, Meaning, Speaker},
     grants::Grants,
+    members::Members,
+    relay::{self, Relay},
     tools::KnownTools,
 };
 
@@ -36,6 +38,26 @@ pub(crate) struct Start {
 pub(crate) enum Words {
     New,
     Repeated,
+    /// It has said that the session is taken up, but may not have finished repeating.
+    Settling,
+}
+
+/// When an agent repeats what was said in a session that it takes up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeats {
+    /// Before it answers, as the protocol wants it.
+    InTime,
+    /// Also after it.
+    Late,
+}
+
+/// What an agent has repeated of a session so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Repetition {
+    /// How many updates there were.
+    length: u64,
+    /// The last of them was a person's, so the agent's answer to it should follow.
+    unanswered: bool,
 }
 
 /// What to do with a notification for a session that is not known.
@@ -71,6 +93,7 @@ struct Session {
     sink: SessionSink,
     cwd: PathBuf,
     words: Words,
+    repetition: Repetition,
     /// Cancelled with the turn, so that what the turn asks for is answered at once. A fresh one for each turn.
     cancelled: CancellationToken,
     tools: KnownTools,
@@ -78,6 +101,10 @@ struct Session {
     cost_before: Option<f64>,
     cost: Option<f64>,
     grants: Grants,
+    /// What the agent said when the session was opened.
+    said: Option<Raw>,
+    /// The client that stands in for this machine.
+    lent: Option<Lent>,
 }
 
 #[derive(Debug)]
@@ -110,11 +137,14 @@ impl Sessions {
             sink: start.sink,
             cwd: start.cwd,
             words,
+            repetition: Repetition::default(),
             cancelled: CancellationToken::new(),
             tools: KnownTools::default(),
             cost_before: (words == Words::New).then_some(0.0),
             cost: None,
             grants: Grants::default(),
+            said: None,
+            lent: None,
         };
         let early = std::mem::take(&mut table.early);
         let (own, others): (VecDeque<_>, VecDeque<_>) =
@@ -127,8 +157,27 @@ impl Sessions {
         table.open.insert(id.to_owned(), session);
     }
 
+    /// The agent says that it has taken up a session. One that was not done repeating is listened to a while longer.
+    pub(crate) fn taken_up(&self, id: &str, repeats: Repeats) {
+        if let Some(session) = self.lock().open.get_mut(id)
+            && session.words != Words::New
+        {
+            session.words = match repeats {
+                Repeats::InTime if !session.repetition.unanswered => Words::New,
+                Repeats::InTime | Repeats::Late => Words::Settling,
+            };
+        }
+    }
+
+    /// How much was repeated of a session that settles; nothing of any other.
+    pub(crate) fn settling(&self, id: &str) -> Option<u64> {
+        let table = self.lock();
+        let session = table.open.get(id)?;
+        (session.words == Words::Settling).then_some(session.repetition.length)
+    }
+
     /// The agent has finished repeating what was said before.
-    pub(crate) fn taken_up(&self, id: &str) {
+    pub(crate) fn settled(&self, id: &str) {
         if let Some(session) = self.lock().open.get_mut(id) {
             session.words = Words::New;
         }
@@ -166,7 +215,7 @@ impl Sessions {
         unknown: Unknown,
     ) -> Option<SessionSink> {
         let (Some(params), Some(id)) = (params, named_session(params)) else {
-            tracing::debug!(method, "ignored a notification that names no session");
+            self.tell_everybody(method, params);
             return None;
         };
         let mut table = self.lock();
@@ -187,6 +236,72 @@ impl Sessions {
             tracing::debug!(method, session = %id, "ignored a notification for an unknown session");
         }
         None
+    }
+
+    /// What belongs to no session is for every client that is there.
+    fn tell_everybody(&self, method: &str, params: Option<&RawValue>) {
+        let mut told: Vec<Lent> = Vec::new();
+        for session in self.lock().open.values() {
+            let Some(lent) = &session.lent else { continue };
+            if !told.iter().any(|known| known.to.same_channel(&lent.to)) {
+                told.push(lent.clone());
+            }
+        }
+        if told.is_empty() {
+            tracing::debug!(method, "ignored a notification that names no session");
+        }
+        for client in told {
+            relay::tell(&client, method, params);
+        }
+    }
+
+    /// Lets a client stand in for this machine in a session.
+    pub(crate) fn lend(&self, id: &str, client: Lent) {
+        if let Some(session) = self.lock().open.get_mut(id) {
+            session.lent = Some(client);
+        }
+    }
+
+    /// The way to a client that takes requests of this method. One that names no session goes to whoever is there.
+    pub(crate) fn relay(&self, id: Option<&str>, method: &str) -> Option<Relay> {
+        let table = self.lock();
+        let session = match id {
+            Some(id) => table.open.get(id),
+            None => table.open.values().find(|session| session.lent.is_some()),
+        };
+        let session = session?;
+        let client = session.lent.clone()?;
+        let after = session.sink.last_seq();
+        relay::takes(&client, method).then_some(Relay { client, after })
+    }
+
+    /// Remembers what the agent said when the session was opened.
+    pub(crate) fn remember(&self, id: &str, said: &RawValue) {
+        if let Some(session) = self.lock().open.get_mut(id) {
+            session.said = Some(convert::raw(said));
+        }
+    }
+
+    /// The session has another mode than the agent said at first.
+    pub(crate) fn remember_mode(&self, id: &str, mode: &str) {
+        let mut table = self.lock();
+        let said = table.open.get_mut(id).and_then(|open| open.said.as_mut());
+        let Some(said) = said else { return };
+        let text = said.frame.clone();
+        let Some(mut members) = Members::read(&text) else {
+            return;
+        };
+        let modes = members.get("modes").map(RawValue::get).map(str::to_owned);
+        let Some(mut modes) = modes.as_deref().and_then(Members::read) else {
+            return;
+        };
+        modes.set("currentModeId", mode);
+        members.set("modes", &modes);
+        *said = convert::raw(&members.write());
+    }
+
+    pub(crate) fn said(&self, id: &str) -> Option<Raw> {
+        self.lock().open.get(id)?.said.clone()
     }
 
     /// Completes a request for permission.
@@ -246,16 +361,28 @@ impl Sessions {
 
 impl Session {
     fn tell(&mut self, method: &str, params: &RawValue) {
-        let meaning = match method {
-            "session/update" => convert::update(&update_of(params)),
-            method => convert::other(method),
+        let (meaning, speaker) = match method {
+            "session/update" => {
+                let update = update_of(params);
+                (convert::update(&update), convert::speaker(&update))
+            }
+            method => (convert::other(method), None),
         };
         let kind = match meaning {
             Meaning::Plain(kind) => kind,
             Meaning::Tool(update) => self.tools.tell(update),
             Meaning::SessionCost(cost) => self.spent(cost),
         };
-        if self.words == Words::New {
+        let is_new = match (self.words, speaker) {
+            (Words::New, _) | (Words::Settling, None) => true,
+            (Words::Repeated, None) => false,
+            (Words::Repeated | Words::Settling, Some(speaker)) => {
+                self.repetition.length += 1;
+                self.repetition.unanswered = speaker == Speaker::Person;
+                false
+            }
+        };
+        if is_new {
             self.sink.emit(kind, Some(convert::raw(params)));
         }
     }

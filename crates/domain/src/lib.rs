@@ -2,9 +2,13 @@
 //!
 //! Nothing here reads a clock, a file or a random number; whoever performs the effects passes them in.
 
+pub mod chain;
+pub mod delegation;
 pub mod lifecycle;
 mod name;
+pub mod office;
 pub mod permission;
+pub mod run;
 pub mod session;
 mod time;
 pub mod turn;

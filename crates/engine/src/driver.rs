@@ -12,10 +12,14 @@ use platform::{
     Guardian, Owner, Tasks,
     process::{ChildStdin, ChildStdout},
 };
+use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::EventLog;
+use crate::{
+    EventLog,
+    session::{About, Lent, NativeAnswer, NativeMessage, NativeOpen},
+};
 
 /// A future of a driver.
 pub type DriverFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -34,6 +38,39 @@ pub trait Driver: Send + Sync + fmt::Debug {
 
     /// Lets go of a conversation; the agent may forget it.
     fn close<'a>(&'a self, session: &'a str) -> DriverFuture<'a, ()>;
+
+    /// As [`Driver::open`], with the words of a client that speaks the agent's own protocol.
+    fn open_with(
+        &self,
+        open: OpenSession,
+        words: NativeOpen,
+    ) -> DriverFuture<'_, Result<Opened, DriverError>> {
+        drop(words);
+        self.open(open)
+    }
+
+    /// As [`Driver::turn`], with the prompt in the words of the agent's own protocol.
+    fn turn_with(&self, turn: Turn, words: Raw) -> DriverFuture<'_, Result<Stop, DriverError>> {
+        drop(words);
+        self.turn(turn)
+    }
+
+    /// What the agent said of itself or of a conversation, word for word.
+    fn said(&self, about: About<'_>) -> Option<Raw> {
+        let _ = about;
+        None
+    }
+
+    /// Passes on what only the agent's own protocol has words for.
+    fn pass(&self, message: NativeMessage) -> DriverFuture<'_, Result<NativeAnswer, DriverError>> {
+        let what = format!("be asked for {}", message.method);
+        Box::pin(async move { Err(DriverError::Unsupported { what }) })
+    }
+
+    /// Lets a client do what the agent asks for in a conversation, for as long as the client is there.
+    fn lend(&self, conversation: &str, client: Lent) {
+        let _ = (conversation, client);
+    }
 }
 
 /// What a conversation needs.
@@ -141,16 +178,65 @@ pub struct PrintProgram {
     pub around: DriverSurroundings,
 }
 
+/// An agent without a program of its own: a model endpoint, a workflow, somebody else's agent.
+#[derive(Debug, Clone)]
+pub struct EndpointAgent {
+    /// The word of the backend: `openai-compatible`, `workflow`, `peer`, `a2a`, `delegation`.
+    pub backend: String,
+    /// What the template says of the backend, as written.
+    pub config: Map<String, Value>,
+    pub model: Option<String>,
+    pub around: DriverSurroundings,
+}
+
+/// Makes the drivers of agents without a program; nothing if this build has none for the backend.
+#[derive(Clone)]
+pub struct EndpointDrivers(Arc<MakeEndpoint>);
+
+impl fmt::Debug for EndpointDrivers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EndpointDrivers")
+    }
+}
+
+type MakeEndpoint = dyn Fn(EndpointAgent) -> Result<Arc<dyn Driver>, DriverError> + Send + Sync;
+
+impl EndpointDrivers {
+    pub fn new(
+        make: impl Fn(EndpointAgent) -> Result<Arc<dyn Driver>, DriverError> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(make))
+    }
+
+    /// A node without any.
+    pub fn none() -> Self {
+        Self::new(|agent| {
+            Err(DriverError::Unsupported {
+                what: format!(
+                    "run on {}: this program was built without it",
+                    agent.backend
+                ),
+            })
+        })
+    }
+
+    /// The driver of this agent.
+    pub fn make(&self, agent: EndpointAgent) -> Result<Arc<dyn Driver>, DriverError> {
+        (self.0)(agent)
+    }
+}
+
 /// A driver on its way.
 pub type Connecting = DriverFuture<'static, Result<Arc<dyn Driver>, DriverError>>;
 
 /// The drivers of this build, given to the engine by whoever assembles it.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Drivers {
     /// Shakes hands with the process; returns once it has answered.
     pub acp: fn(AcpProcess) -> Connecting,
     /// Nothing if the backend has no such mode.
     pub print: fn(PrintProgram) -> Option<Arc<dyn Driver>>,
+    pub endpoint: EndpointDrivers,
 }
 
 impl fmt::Debug for Drivers {
@@ -183,6 +269,11 @@ impl SessionSink {
     /// Something happened.
     pub fn emit(&self, kind: EventKind, raw: Option<Raw>) {
         self.log.append(kind, raw);
+    }
+
+    /// The number of the newest event, zero if nothing has happened yet.
+    pub fn last_seq(&self) -> u64 {
+        self.log.last_seq()
     }
 
     /// Waits until the history has caught up, if it has fallen far behind; a driver calls it between reads.

@@ -23,14 +23,14 @@ use domain::{
 };
 use platform::{Guardian, Owner, ProcessRef, Tasks};
 use store::{JournalQuery, JournalRow, Store};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 pub(crate) use registry::Registry;
 pub use run::{RunAgent, RunResult, RunTemplate};
 pub(crate) use source::{AgentSource, Via, surroundings};
 
 use crate::{
-    AgentView, Drivers, EngineConfig, EngineError, Library, Sessions, Validation, WorkDir,
+    AgentView, Drivers, EngineConfig, EngineError, Library, Records, Sessions, Validation, WorkDir,
     agent::{self, AgentHandle, Command, Surroundings, Workspace},
     recovery, retention, session,
 };
@@ -113,7 +113,7 @@ impl Engine {
                 durability: launcher.config.durability,
             },
             launcher: launcher.clone(),
-            drivers,
+            drivers: drivers.clone(),
             gone,
         });
         let agents = AgentSource {
@@ -150,6 +150,16 @@ impl Engine {
     /// Conversations.
     pub fn sessions(&self) -> &Sessions {
         &self.inner.sessions
+    }
+
+    /// Documents that the faces keep.
+    pub fn records(&self) -> Records {
+        Records::new(self.inner.around.store.clone())
+    }
+
+    /// Changes whenever the journal has new lines.
+    pub fn journal_growth(&self) -> watch::Receiver<u64> {
+        self.inner.around.store.journal_growth()
     }
 
     /// The history of the node.

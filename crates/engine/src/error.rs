@@ -31,6 +31,12 @@ pub enum EngineError {
         template: Name,
         missing: Vec<String>,
     },
+    #[error("the stored {kind} {id} cannot be read or written")]
+    Record {
+        kind: String,
+        id: String,
+        source: serde_json::Error,
+    },
     #[error("there is no agent called {name}")]
     AgentNotFound { name: String },
     #[error("there is already an agent called {name}")]
@@ -138,7 +144,7 @@ impl EngineError {
             | Self::SessionRefused { .. }
             | Self::TurnTimeout { .. }
             | Self::ShuttingDown => ErrorKind::Business,
-            Self::Store { .. } => ErrorKind::Internal,
+            Self::Store { .. } | Self::Record { .. } => ErrorKind::Internal,
         }
     }
 }

@@ -186,8 +186,8 @@ impl EventLog {
         (inner.appended - inner.heads.stored, inner.unstored_weight)
     }
 
-    /// The store has everything up to number `seq`; old events leave the window.
-    pub(crate) fn stored(&self, seq: u64) {
+    /// The store has everything up to number `seq`, or nobody needs it any more; old events leave the window.
+    pub fn stored(&self, seq: u64) {
         let mut inner = self.lock();
         let before = inner.heads.stored;
         let moved: usize = inner

@@ -4,6 +4,7 @@
 //! and translate; they never touch files, processes or the store by themselves.
 
 mod agent;
+mod caller;
 mod clock;
 mod config;
 mod driver;
@@ -11,21 +12,32 @@ mod engine;
 mod error;
 mod event_log;
 mod library;
+mod records;
 mod recovery;
 mod retention;
 mod session;
+mod tools;
 
 pub use agent::{AgentView, WorkDir, WorkDirConflict, chain};
+pub use caller::{Authenticator, Caller, Rights};
 pub use config::{EngineConfig, LauncherMode};
 pub use driver::{
     AcpProcess, AskRequest, Connecting, Continuity, Driver, DriverError, DriverFuture,
-    DriverSurroundings, Drivers, OpenSession, Opened, PrintProgram, SessionSink, Turn, TurnOptions,
+    DriverSurroundings, Drivers, EndpointAgent, EndpointDrivers, OpenSession, Opened, PrintProgram,
+    SessionSink, Turn, TurnOptions,
 };
 pub use engine::{Create, Engine, Overrides, Resolved, RunAgent, RunResult, RunTemplate};
 pub use error::{EngineError, ErrorKind};
 pub use event_log::{EventLog, Page};
 pub use library::{FileProblems, Library, Validation};
+pub use records::{Keep, Note, Records, Stored, Which};
 pub use session::{
-    AttachAs, CreateSession, EventReader, Prompt, SessionView, Sessions, TurnOutcome,
+    About, AttachAs, CreateSession, EventReader, Expects, Lent, NativeAnswer, NativeMessage,
+    NativeOpen, NativeRequest, NativeSession, OpenConversation, OpenError, Prompt, SessionView,
+    Sessions, Thread, TurnOutcome,
 };
 pub use store::{JournalQuery, JournalRow};
+pub use tools::{
+    ServerState, ServerStatus, Tool, ToolCall, ToolError, ToolOutput, ToolServer, ToolSource,
+    ToolSources,
+};

@@ -4,12 +4,17 @@ mod asks;
 mod binding;
 mod flush;
 mod handle;
+mod native;
 mod reader;
 mod record;
 mod sessions;
 mod task;
 mod work;
 
+pub use native::{
+    About, Expects, Lent, NativeAnswer, NativeMessage, NativeOpen, NativeRequest, NativeSession,
+    OpenConversation, OpenError, Thread,
+};
 pub use reader::EventReader;
 pub(crate) use record::SessionRecord;
 pub use record::SessionView;

@@ -110,6 +110,18 @@ impl Client {
         &self.socket
     }
 
+    /// The bare connection, for a protocol other than ours, and what has been read of it already.
+    pub fn into_stream(self) -> Result<(UnixStream, Vec<u8>), CallError> {
+        let early = self.reader.buffer().to_vec();
+        let stream = self.reader.into_inner();
+        let unset = stream.set_read_timeout(None);
+        unset.map_err(|source| CallError::Exchange {
+            method: "another protocol".to_owned(),
+            source,
+        })?;
+        Ok((stream, early))
+    }
+
     /// Calls a method and waits for its answer, however long the daemon works on it.
     pub fn call<R: DeserializeOwned>(
         &mut self,

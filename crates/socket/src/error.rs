@@ -138,7 +138,9 @@ fn context(error: &EngineError) -> BTreeMap<String, Value> {
             vec![("sessionId", json!(id)), ("state", json!(state))]
         }
         EngineError::SessionRefused { session, .. } => vec![("sessionId", json!(session))],
-        EngineError::ShuttingDown | EngineError::Store { .. } => Vec::new(),
+        EngineError::ShuttingDown | EngineError::Store { .. } | EngineError::Record { .. } => {
+            Vec::new()
+        }
     };
     pairs
         .into_iter()

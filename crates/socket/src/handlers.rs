@@ -2,6 +2,7 @@
 
 mod agent;
 mod component;
+mod proxy;
 mod run;
 mod service;
 mod session;
@@ -74,11 +75,16 @@ const HANDLERS: &[(&str, Handler)] = &[
     handler!("session.list", session::list),
     handler!("session.get", session::get),
     handler!("session.events", session::events),
+    handler!("proxy.lease", proxy::lease),
+    handler!("proxy.connect", proxy::connect),
+    handler!("proxy.forward", proxy::forward),
+    handler!("proxy.envCallback", proxy::callback),
+    handler!("proxy.disconnect", proxy::disconnect),
     handler!("journal.query", session::journal),
     handler!("daemon.shutdown", service::shutdown),
 ];
 
-fn answer(result: impl Serialize) -> Outcome {
+pub(crate) fn answer(result: impl Serialize) -> Outcome {
     to_raw_value(&result)
         .map_err(|error| RpcError::new(ErrorCode::InternalError, error.to_string()))
 }

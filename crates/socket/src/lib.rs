@@ -5,12 +5,16 @@
 mod attachments;
 mod client;
 mod convert;
+mod editor;
 mod error;
 mod handlers;
 mod listener;
 mod params;
+mod proxies;
 mod server;
 
 pub use client::{CallError, Client, ConnectError, Incoming, Message, Outgoing};
+pub use editor::{EditorAsks, EditorFolder, EditorLink, ServeEditor};
 pub use listener::{BindError, Listener};
+pub use proxies::Proxies;
 pub use server::{Service, serve};

@@ -12,7 +12,7 @@ use std::{
 };
 
 use engine::Engine;
-use jsonrpc::{Connection, Limits, Received, Request, Responder};
+use jsonrpc::{Connection, Limits, Peer, Received, Request, Responder};
 use platform::Tasks;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -22,8 +22,9 @@ use tracing::{debug, warn};
 use wire::daemon::ErrorCode;
 
 use crate::{
-    Listener,
+    Listener, Proxies, ServeEditor,
     attachments::Attachments,
+    editor::{self, Lease},
     error::{self, RpcError},
     handlers,
     handlers::Outcome,
@@ -51,6 +52,19 @@ pub struct Service {
     pub started: Instant,
     /// Cancelled when somebody asks the daemon to stop.
     pub shutdown: CancellationToken,
+    /// Speaks ACP to an editor.
+    pub editor: ServeEditor,
+    /// Editors that speak through `proxy.forward`.
+    pub proxies: Proxies,
+}
+
+/// The connection that a request came on.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    /// Tells it from every other one.
+    pub(crate) number: u64,
+    pub(crate) peer: Peer,
+    pub(crate) tasks: Tasks,
 }
 
 /// One request on its way through a handler.
@@ -58,6 +72,7 @@ pub struct Service {
 pub(crate) struct Call {
     pub(crate) service: Arc<Service>,
     pub(crate) attachments: Arc<Attachments>,
+    pub(crate) caller: Caller,
     params: Option<Box<RawValue>>,
     in_progress: Arc<AtomicUsize>,
 }
@@ -118,6 +133,11 @@ async fn connection(
         Connection::with_reply_to_malformed(reader, writer, Limits::default(), error::describe);
     let number = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
     let attachments = Attachments::new(service.engine.clone(), peer.clone(), tasks.clone(), number);
+    let caller = Caller {
+        number,
+        peer: peer.clone(),
+        tasks: tasks.clone(),
+    };
     let in_progress = Arc::new(AtomicUsize::new(0));
     let room = Arc::new(Semaphore::new(REQUESTS_MAX));
     loop {
@@ -127,9 +147,18 @@ async fn connection(
         };
         match received {
             None => break,
+            Some(Received::Request(request)) if request.method == editor::LEASE => {
+                let call = Working::new(request, &service, &attachments, &caller, &in_progress);
+                if let Some(editor) = call.lease().await {
+                    // From here on the connection speaks another protocol.
+                    attachments.leave().await;
+                    service.proxies.leave(number);
+                    return editor.serve(service.editor, peer, incoming).await;
+                }
+            }
             Some(Received::Request(request)) => match room.clone().try_acquire_owned() {
                 Ok(place) => {
-                    let call = Working::new(request, &service, &attachments, &in_progress);
+                    let call = Working::new(request, &service, &attachments, &caller, &in_progress);
                     call.answer(&tasks, place).await;
                 }
                 Err(_) => {
@@ -147,6 +176,7 @@ async fn connection(
         }
     }
     attachments.leave().await;
+    service.proxies.leave(number);
     // Answers under way still go out; those who wait for none are gone.
     let _ = tokio::time::timeout(Duration::from_secs(1), peer.flush()).await;
 }
@@ -172,12 +202,14 @@ impl Working {
         request: Request,
         service: &Arc<Service>,
         attachments: &Arc<Attachments>,
+        caller: &Caller,
         in_progress: &Arc<AtomicUsize>,
     ) -> Self {
         in_progress.fetch_add(1, Ordering::Relaxed);
         let call = Call {
             service: service.clone(),
             attachments: attachments.clone(),
+            caller: caller.clone(),
             params: request.params,
             in_progress: in_progress.clone(),
         };
@@ -186,6 +218,20 @@ impl Working {
             responder: request.responder,
             call: Arc::new(call),
             counted: Counted(in_progress.clone()),
+        }
+    }
+
+    /// Answers a client that wants the connection to speak ACP; gives back what it shall have.
+    async fn lease(self) -> Option<Lease> {
+        match Lease::of(&self.call).await {
+            Ok(lease) => {
+                respond(self.responder, handlers::answer(lease.result())).await;
+                Some(lease)
+            }
+            Err(error) => {
+                respond(self.responder, Err(error)).await;
+                None
+            }
         }
     }
 

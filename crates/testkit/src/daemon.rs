@@ -48,8 +48,16 @@ impl Builder {
         Self {
             binary: binary.into(),
             home,
-            environment: Vec::new(),
+            // Tests run at once; only those that need the network take a port.
+            environment: vec![("AGENTCRAFT_LISTEN".to_owned(), "off".to_owned())],
         }
+    }
+
+    /// The daemon listens on a port of its own on this machine.
+    pub fn listening(mut self) -> Self {
+        self.environment
+            .retain(|(key, _)| key != "AGENTCRAFT_LISTEN");
+        self.env("AGENTCRAFT_LISTEN", "127.0.0.1:0")
     }
 
     /// A variable for the daemon and its commands.
@@ -93,6 +101,19 @@ impl TestDaemon {
 
     pub fn socket(&self) -> PathBuf {
         self.home().join("agentcraft.sock")
+    }
+
+    /// The address of a daemon that listens, such as `http://127.0.0.1:41234`.
+    pub fn url(&self) -> String {
+        let text = fs::read_to_string(self.home().join("listener.json")).unwrap();
+        let address: Value = serde_json::from_str(&text).unwrap();
+        address["url"].as_str().unwrap().to_owned()
+    }
+
+    /// The owner's token.
+    pub fn token(&self) -> String {
+        let text = fs::read_to_string(self.home().join("listener.token")).unwrap();
+        text.trim().to_owned()
     }
 
     pub fn pid(&self) -> u32 {

@@ -3,6 +3,7 @@
 mod agent;
 mod errors;
 mod methods;
+mod proxy;
 mod service;
 mod session;
 mod template;
@@ -13,6 +14,10 @@ pub use agent::{
 };
 pub use errors::{ErrorCode, ErrorData};
 pub use methods::{METHODS, Method};
+pub use proxy::{
+    LeaseParams, LeaseResult, ProxyCallbackParams, ProxyConnectParams, ProxyForwardParams,
+    ProxyMessage, ProxySession,
+};
 pub use service::{Empty, NameParams, PingResult, ShutdownResult, Success};
 pub use session::{
     AgentPromptParams, JournalLine, JournalParams, Ok, PromptResult, RunOptions, RunParams,

@@ -1,3 +1,8 @@
 //! Messages of each protocol, as types: what goes over a wire, and nothing about what it means.
 
+pub mod a2a;
+pub mod awcp;
 pub mod daemon;
+pub mod runs;
+pub mod smcp;
+pub mod sse;

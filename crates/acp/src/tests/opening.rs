@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use engine::{Continuity, Driver, DriverError};
 use serde_json::json;
 
-use super::support::{PATIENCE, Scene, Seat, patiently, text};
+use super::support::{PATIENCE, Scene, Seat, patiently, said, text};
 
 #[tokio::test]
 async fn an_agent_of_another_version_is_refused_in_words() {
@@ -132,6 +132,147 @@ async fn what_is_repeated_during_a_load_is_not_told_again() {
         ("old", Continuity::Resumed)
     );
     seat.until(|seat| seat.said() == "new").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_repeated_after_a_load_is_not_told_again_and_nothing_else_is_lost() {
+    let scene = Scene::new();
+    let answer = json!({ "agentCapabilities": { "loadSession": true } });
+    let (driver, mut fake) = scene.fake(answer).await;
+    let seat = Seat::new();
+    let opening = driver.open(seat.open(scene.path(), Some("old")));
+    let answering = async {
+        let asked = fake.request("session/load").await;
+        // It stops after the first words of a person, so their answer must be on its way.
+        fake.update(said("old", "user_message_chunk")).await;
+        asked.reply(json!({})).await;
+        for _ in 0..100 {
+            fake.update(text("old", "as before ")).await;
+            fake.update(said("old", "user_message_chunk")).await;
+        }
+        fake.update(said("old", "available_commands_update")).await;
+    };
+    let (opened, ()) = tokio::join!(opening, answering);
+    assert_eq!(opened.unwrap().continuity, Continuity::Resumed);
+    fake.update(text("old", "new")).await;
+    seat.until(|seat| seat.said() == "new").await;
+    let others: Vec<String> = seat.others();
+    assert_eq!(others, ["available_commands_update"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_known_to_repeat_late_is_heard_out() {
+    let scene = Scene::new();
+    let answer = json!({
+        "agentCapabilities": { "loadSession": true },
+        "agentInfo": { "name": "gemini-cli" },
+    });
+    let (driver, mut fake) = scene.fake(answer).await;
+    let seat = Seat::new();
+    let opening = driver.open(seat.open(scene.path(), Some("old")));
+    let answering = async {
+        fake.request("session/load").await.reply(json!({})).await;
+        fake.update(text("old", "as before")).await;
+    };
+    let (opened, ()) = tokio::join!(opening, answering);
+    assert_eq!(opened.unwrap().continuity, Continuity::Resumed);
+    fake.update(text("old", "new")).await;
+    seat.until(|seat| seat.said() == "new").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_never_stops_repeating_is_not_waited_for_for_ever() {
+    let scene = Scene::new();
+    let answer = json!({
+        "agentCapabilities": { "loadSession": true },
+        "agentInfo": { "name": "gemini-cli" },
+    });
+    let (driver, mut fake) = scene.fake(answer).await;
+    let seat = Seat::new();
+    let opening = driver.open(seat.open(scene.path(), Some("old")));
+    let answering = async {
+        fake.request("session/load").await.reply(json!({})).await;
+        loop {
+            fake.update(text("old", "again ")).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::select! {
+        opened = opening => assert_eq!(opened.unwrap().continuity, Continuity::Resumed),
+        () = answering => {}
+    }
+}
+
+/// Modes as Codex offers them.
+fn modes(current: &str) -> serde_json::Value {
+    let offered =
+        json!([{ "id": "read-only", "name": "Read-only" }, { "id": "agent", "name": "Agent" }]);
+    json!({ "currentModeId": current, "availableModes": offered })
+}
+
+#[tokio::test]
+async fn a_session_that_would_act_unasked_is_put_into_the_mode_that_asks() {
+    let scene = Scene::new();
+    let answer = json!({ "agentCapabilities": { "loadSession": true } });
+    let (driver, mut fake) = scene.fake(answer).await;
+    for resume in [None, Some("s")] {
+        let seat = Seat::new();
+        let opening = driver.open(seat.open(scene.path(), resume));
+        let answering = async {
+            let method = if resume.is_some() {
+                "session/load"
+            } else {
+                "session/new"
+            };
+            let asked = fake.request(method).await;
+            asked
+                .reply(json!({ "sessionId": "s", "modes": modes("agent") }))
+                .await;
+            let asked = fake.request("session/set_mode").await;
+            assert_eq!(
+                asked.params,
+                json!({ "sessionId": "s", "modeId": "read-only" })
+            );
+            asked.reply(json!({})).await;
+        };
+        let (opened, ()) = patiently(async { tokio::join!(opening, answering) }).await;
+        opened.unwrap();
+        assert!(seat.notices().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_mode_that_is_refused_is_told_and_a_mode_that_was_chosen_is_kept() {
+    let mut scene = Scene::new();
+    let (driver, mut fake) = scene.fake(json!({})).await;
+    let seat = Seat::new();
+    let opening = driver.open(seat.open(scene.path(), None));
+    let answering = async {
+        let asked = fake.request("session/new").await;
+        asked
+            .reply(json!({ "sessionId": "s", "modes": modes("agent") }))
+            .await;
+        let asked = fake.request("session/set_mode").await;
+        asked.fail(-32603, "not now").await;
+    };
+    let (opened, ()) = patiently(async { tokio::join!(opening, answering) }).await;
+    opened.unwrap();
+    let notices = seat.notices();
+    assert!(notices[0].contains("may act without asking"), "{notices:?}");
+
+    let chosen = ("INITIAL_AGENT_MODE".into(), "agent".into());
+    scene.around.environment.extend([chosen]);
+    let (driver, mut fake) = scene.fake(json!({})).await;
+    let seat = Seat::new();
+    let opening = driver.open(seat.open(scene.path(), None));
+    let answering = async {
+        let asked = fake.request("session/new").await;
+        asked
+            .reply(json!({ "sessionId": "s", "modes": modes("agent") }))
+            .await;
+    };
+    let (opened, ()) = patiently(async { tokio::join!(opening, answering) }).await;
+    opened.unwrap();
 }
 
 #[tokio::test]

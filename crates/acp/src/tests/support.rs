@@ -200,6 +200,15 @@ impl Seat {
         self.kinds().into_iter().filter_map(name).collect()
     }
 
+    /// What people are told beside the agent's words.
+    pub(super) fn notices(&self) -> Vec<String> {
+        let text = |kind: EventKind| match kind {
+            EventKind::Notice { text } => Some(text),
+            _ => None,
+        };
+        self.kinds().into_iter().filter_map(text).collect()
+    }
+
     pub(super) async fn until(&self, holds: impl Fn(&Seat) -> bool) {
         patiently(async {
             loop {
@@ -243,6 +252,14 @@ pub(super) fn text(session: &str, text: &str) -> Value {
     update(
         session,
         json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } }),
+    )
+}
+
+/// An update of this kind with some text in it.
+pub(super) fn said(session: &str, kind: &str) -> Value {
+    update(
+        session,
+        json!({ "sessionUpdate": kind, "content": { "type": "text", "text": "some text" } }),
     )
 }
 

@@ -1,4 +1,5 @@
-//! The Direct Bridge against real processes: what an agent gets and gives, and that nothing is left however it ends.
+//! Both ways of an editor to an agent, against real processes. Here the Direct Bridge: what an agent gets and gives, and
+//! that nothing is left however it ends.
 
 #![expect(
     clippy::unwrap_used,
@@ -7,6 +8,9 @@
 
 mod editor;
 mod ending;
+mod lease;
+mod legacy;
+mod sdks;
 
 use std::{fs, path::PathBuf};
 

@@ -59,8 +59,16 @@ impl Launcher {
         let dir = record.place.dir();
         let command = launch_command(&record.template, &dir.to_string_lossy())
             .map_err(|error| error.to_string())?;
-        if command.interaction == Interaction::PerTurn {
-            return Err("it has no lasting process: each prompt runs its program once".to_owned());
+        match command.interaction {
+            Interaction::Acp | Interaction::None => {}
+            Interaction::PerTurn => {
+                return Err(
+                    "it has no lasting process: each prompt runs its program once".to_owned(),
+                );
+            }
+            Interaction::Endpoint => {
+                return Err("it has no process and needs no start: prompt it".to_owned());
+            }
         }
         if self.config.launcher == LauncherMode::Mock {
             let pid = NEXT_MOCK_PID.fetch_add(1, Ordering::Relaxed);

@@ -375,10 +375,10 @@ impl AgentTask {
         match effect {
             Effect::Launch => {
                 let driver = surroundings(&self.around.launcher, &self.around.tasks, &self.record);
-                let plan = self
-                    .around
-                    .launcher
-                    .plan(&self.record, self.around.drivers, driver);
+                let plan =
+                    self.around
+                        .launcher
+                        .plan(&self.record, self.around.drivers.clone(), driver);
                 match plan {
                     Ok(plan) => {
                         self.process =

@@ -16,7 +16,7 @@ use platform::Tasks;
 
 use super::Registry;
 use crate::{
-    Driver, DriverSurroundings, Drivers, EngineError, Library, PrintProgram,
+    Driver, DriverSurroundings, Drivers, EndpointAgent, EngineError, Library, PrintProgram,
     agent::{AgentRecord, Launcher, launch_environment},
 };
 
@@ -56,7 +56,7 @@ impl AgentSource {
     /// The way to the agent that is open now, if any: its process, or a program for each prompt.
     pub(crate) fn via(&self, agent: &Name) -> Result<Option<Via>, EngineError> {
         let (handle, record) = self.find(agent)?;
-        Ok(match (handle.driver(), self.print_driver(&record)) {
+        Ok(match (handle.driver(), self.program_driver(&record)?) {
             (Some(_), _) => Some(Via::Process),
             (None, Some(_)) => Some(Via::Print),
             (None, None) => None,
@@ -68,7 +68,7 @@ impl AgentSource {
         let (handle, record) = self.find(agent)?;
         let driver = match via {
             Via::Process => handle.driver(),
-            Via::Print => self.print_driver(&record),
+            Via::Print => self.program_driver(&record)?,
         };
         let driver = driver.ok_or_else(|| EngineError::NotStarted {
             name: agent.clone(),
@@ -133,13 +133,41 @@ impl AgentSource {
         Ok((handle, record))
     }
 
-    fn print_driver(&self, record: &AgentRecord) -> Option<Arc<dyn Driver>> {
+    /// What takes turns without a lasting process; nothing for an agent that needs one.
+    fn program_driver(&self, record: &AgentRecord) -> Result<Option<Arc<dyn Driver>>, EngineError> {
         let mut known = self.print.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(driver) = known.get(&record.id) {
-            return Some(driver.clone());
+            return Ok(Some(driver.clone()));
         }
+        let driver = if record.template.backend.backend_type().is_endpoint() {
+            Some(self.endpoint_driver(record)?)
+        } else {
+            self.print_driver(record)
+        };
+        if let Some(driver) = &driver {
+            known.insert(record.id.clone(), driver.clone());
+        }
+        Ok(driver)
+    }
+
+    fn endpoint_driver(&self, record: &AgentRecord) -> Result<Arc<dyn Driver>, EngineError> {
         let backend = &record.template.backend;
-        let driver = (self.drivers.print)(PrintProgram {
+        let agent = EndpointAgent {
+            backend: backend.backend_type().as_str().to_owned(),
+            config: backend.config().cloned().unwrap_or_default(),
+            model: backend.model().map(str::to_owned),
+            around: surroundings(&self.launcher, &self.tasks, record),
+        };
+        let made = self.drivers.endpoint.make(agent);
+        made.map_err(|error| EngineError::Launch {
+            name: record.name.clone(),
+            reason: error.to_string(),
+        })
+    }
+
+    fn print_driver(&self, record: &AgentRecord) -> Option<Arc<dyn Driver>> {
+        let backend = &record.template.backend;
+        (self.drivers.print)(PrintProgram {
             backend: backend.backend_type().as_str().to_owned(),
             program: backend.executable_path().map(PathBuf::from),
             args: if backend.backend_type().takes_args() {
@@ -149,9 +177,7 @@ impl AgentSource {
             },
             model: backend.model().map(str::to_owned),
             around: surroundings(&self.launcher, &self.tasks, record),
-        })?;
-        known.insert(record.id.clone(), driver.clone());
-        Some(driver)
+        })
     }
 }
 

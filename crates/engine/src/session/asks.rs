@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::{
     permission::{self, Audience, Call, Policy},
-    turn::{Answer, AskId, AskKind, TurnId},
+    turn::{Answer, AskId, AskKind, AskOption, OptionKind, ToolCall, TurnId},
 };
 use tokio::sync::oneshot;
 
@@ -59,6 +59,32 @@ pub(super) fn decide(
                 why,
             }
         }
+    }
+}
+
+/// Whether an act is allowed where nobody can be asked; if not, the words say why.
+pub(super) fn permits(policy: &Policy, act: ToolCall, workspace: &str) -> Result<(), String> {
+    const ALLOW: &str = "allow";
+    let option = |id: &str, kind| AskOption {
+        id: id.to_owned(),
+        name: id.to_owned(),
+        kind,
+    };
+    let kind = AskKind::Permission {
+        tool: act,
+        options: vec![
+            option(ALLOW, OptionKind::AllowOnce),
+            option("reject", OptionKind::RejectOnce),
+        ],
+        destructive: false,
+    };
+    match decide(policy, &kind, workspace, Audience::Nobody) {
+        Decision::Settled {
+            answer: Answer::Option { id },
+            ..
+        } if id == ALLOW => Ok(()),
+        Decision::Settled { why, .. } => Err(why),
+        Decision::Open => Err("nobody is there to ask".to_owned()),
     }
 }
 

@@ -3,10 +3,11 @@
 //! After a restart of the agent or of the daemon the driver is another one; the conversation is then taken up where the
 //! agent can, and said to be lost where it cannot.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use catalog::McpServer;
-use domain::turn::{EventKind, Stop};
+use domain::turn::{EventKind, Raw, Stop};
+use tokio::sync::{Notify, Semaphore};
 
 use crate::{
     Continuity, Driver, DriverError, OpenSession, SessionSink, Turn, session::SessionRecord,
@@ -19,40 +20,107 @@ pub(super) struct Binding {
     pub(super) conversation: String,
 }
 
-impl Binding {
-    /// Whether it is a conversation in this very driver.
-    pub(super) fn is_with(&self, driver: &Arc<dyn Driver>) -> bool {
-        Arc::ptr_eq(&self.driver, driver)
-    }
+/// The place of a session's conversation. Whoever needs it first opens it; the others find it open.
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// One opens at a time, or an agent would be asked for two conversations.
+    turnstile: Semaphore,
+    state: Mutex<State>,
+    changed: Notify,
 }
 
-/// Opens the conversation in `driver`, or takes it up there.
-pub(super) async fn bind(
-    driver: Arc<dyn Driver>,
-    record: &SessionRecord,
-    mcp_servers: Vec<McpServer>,
-    sink: SessionSink,
-) -> Result<Binding, DriverError> {
-    let open = OpenSession {
-        cwd: record.cwd.clone(),
-        mcp_servers,
-        resume: record.agent_session.clone(),
-        sink: sink.clone(),
-    };
-    let opened = driver.open(open).await?;
-    if let Continuity::Lost { why } = opened.continuity {
-        let text = format!("the agent does not remember this conversation: {why}");
-        sink.emit(EventKind::Notice { text }, None);
+#[derive(Debug)]
+struct State {
+    bound: Option<Binding>,
+    /// What the agent called the conversation last.
+    conversation: Option<String>,
+}
+
+impl Slot {
+    pub(super) fn new(conversation: Option<String>) -> Arc<Self> {
+        Arc::new(Self {
+            turnstile: Semaphore::new(1),
+            state: Mutex::new(State {
+                bound: None,
+                conversation,
+            }),
+            changed: Notify::new(),
+        })
     }
-    Ok(Binding {
-        driver,
-        conversation: opened.id,
-    })
+
+    pub(super) fn is_bound(&self) -> bool {
+        self.state().bound.is_some()
+    }
+
+    pub(super) fn conversation(&self) -> Option<String> {
+        self.state().conversation.clone()
+    }
+
+    /// Takes the conversation out, to be let go of.
+    pub(super) fn take(&self) -> Option<Binding> {
+        self.state().bound.take()
+    }
+
+    /// Waits until a conversation has been opened.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// The conversation in `driver`: the one that is open there, the earlier one taken up, or a new one.
+    pub(super) async fn bind(
+        &self,
+        driver: Arc<dyn Driver>,
+        mcp_servers: Vec<McpServer>,
+        record: &SessionRecord,
+        sink: SessionSink,
+    ) -> Result<Binding, DriverError> {
+        let _one = self.turnstile.acquire().await; // It is never closed.
+        let (bound, resume) = {
+            let state = self.state();
+            (state.bound.clone(), state.conversation.clone())
+        };
+        if let Some(binding) = bound.filter(|binding| Arc::ptr_eq(&binding.driver, &driver)) {
+            return Ok(binding);
+        }
+        let open = OpenSession {
+            cwd: record.cwd.clone(),
+            mcp_servers,
+            resume,
+            sink: sink.clone(),
+        };
+        let opened = match record.open.clone() {
+            Some(words) => driver.open_with(open, words).await?,
+            None => driver.open(open).await?,
+        };
+        if let Continuity::Lost { why } = opened.continuity {
+            let text = format!("the agent does not remember this conversation: {why}");
+            sink.emit(EventKind::Notice { text }, None);
+        }
+        let binding = Binding {
+            driver,
+            conversation: opened.id,
+        };
+        {
+            let mut state = self.state();
+            state.conversation = Some(binding.conversation.clone());
+            state.bound = Some(binding.clone());
+        }
+        self.changed.notify_one();
+        Ok(binding)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Carries out one turn; a failure of the agent is a stop reason like any other.
-pub(super) async fn take_turn(binding: &Binding, turn: Turn) -> Stop {
-    match binding.driver.turn(turn).await {
+pub(super) async fn take_turn(binding: &Binding, turn: Turn, words: Option<Raw>) -> Stop {
+    let taken = match words {
+        Some(words) => binding.driver.turn_with(turn, words).await,
+        None => binding.driver.turn(turn).await,
+    };
+    match taken {
         Ok(stop) => stop,
         Err(error) => Stop::Failed {
             message: error.to_string(),

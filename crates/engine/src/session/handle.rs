@@ -1,6 +1,6 @@
 //! The way to a session's task: what can be asked of it, and what is seen of it.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use domain::{
     Name,
@@ -9,17 +9,18 @@ use domain::{
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::SessionView;
-use crate::{EngineError, EventLog, TurnOptions, engine::Via};
+use super::{OpenConversation, OpenError, SessionView, binding::Slot, work::WaitingPrompt};
+use crate::{EngineError, EventLog, engine::Via};
 
 /// What a face wants of a session.
-#[derive(Debug)]
 pub(super) enum Command {
     Prompt {
-        text: String,
-        options: TurnOptions,
+        prompt: WaitingPrompt,
         when_busy: WhenBusy,
         reply: oneshot::Sender<Result<TurnId, EngineError>>,
+    },
+    Open {
+        reply: OpenReply,
     },
     Cancel {
         reply: Reply,
@@ -46,6 +47,9 @@ pub(super) enum Command {
 /// Whoever waits for what a command brings about.
 pub(super) type Reply = oneshot::Sender<Result<(), EngineError>>;
 
+/// Whoever waits for the conversation in the agent.
+pub(super) type OpenReply = oneshot::Sender<Result<OpenConversation, OpenError>>;
+
 /// The way to a session's task.
 #[derive(Debug, Clone)]
 pub(super) struct Handle {
@@ -53,6 +57,9 @@ pub(super) struct Handle {
     pub(super) reach: (Name, Via),
     /// Whose conversation it is.
     pub(super) agent_id: String,
+    /// Where it takes place.
+    pub(super) cwd: PathBuf,
+    pub(super) slot: Arc<Slot>,
     pub(super) commands: mpsc::Sender<Command>,
     pub(super) log: Arc<EventLog>,
     pub(super) view: watch::Receiver<SessionView>,

@@ -6,6 +6,7 @@ use domain::{Name, Timestamp, session::Lease, turn::TurnId};
 use serde::{Deserialize, Serialize};
 use store::{Change, SessionRow};
 
+use super::NativeOpen;
 use crate::{clock, engine::Via};
 
 /// A session as the store keeps it.
@@ -35,6 +36,9 @@ pub(crate) struct SessionRecord {
     #[serde(default)]
     pub(crate) running: Option<TurnId>,
     pub(crate) lease: Lease,
+    /// The words it was opened with, for an agent that speaks its client's protocol.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) open: Option<NativeOpen>,
 }
 
 impl SessionRecord {

@@ -10,16 +10,18 @@ use std::{
 use domain::{
     Name,
     session::{ClientId, IDLE_TTL, Lease, WhenBusy},
-    turn::{Answer, AskId, EventKind, Stop, TurnId},
+    turn::{Answer, AskId, EventKind, Raw, Stop, ToolCall, TurnId},
 };
 use tokio::sync::oneshot;
 
 use super::{
-    EventReader, SessionRecord, SessionView, flush,
+    EventReader, NativeOpen, NativeSession, OpenConversation, OpenError, SessionRecord,
+    SessionView, Thread, asks, flush,
     handle::{Command, Handle},
     task::{self, Surroundings},
+    work::WaitingPrompt,
 };
-use crate::{EngineError, EventLog, TurnOptions, clock, engine::Via};
+use crate::{Driver, EngineError, EventLog, TurnOptions, clock, engine::Via};
 
 /// Every session of the node. Clones are the same.
 #[derive(Debug, Clone)]
@@ -159,8 +161,38 @@ impl Sessions {
         via: Via,
         agent_session: Option<String>,
     ) -> Result<SessionView, EngineError> {
-        let agents = &self.inner.around.agents;
-        let (cwd, agent_id) = (agents.workspace(&create.agent)?, agents.id(&create.agent)?);
+        let cwd = self.workspace(&create.agent)?;
+        self.begin(create, via, agent_session, cwd, None).await
+    }
+
+    /// A new conversation that is opened in the words of the agent's own protocol.
+    pub async fn create_native(&self, session: NativeSession) -> Result<SessionView, EngineError> {
+        let NativeSession {
+            create,
+            cwd,
+            open,
+            resume,
+        } = session;
+        let via = self.via(&create.agent)?;
+        let via = via.ok_or_else(|| EngineError::NotStarted {
+            name: create.agent.clone(),
+        })?;
+        let cwd = match cwd {
+            Some(cwd) => cwd,
+            None => self.workspace(&create.agent)?,
+        };
+        self.begin(create, via, resume, cwd, Some(open)).await
+    }
+
+    async fn begin(
+        &self,
+        create: CreateSession,
+        via: Via,
+        agent_session: Option<String>,
+        cwd: PathBuf,
+        open: Option<NativeOpen>,
+    ) -> Result<SessionView, EngineError> {
+        let agent_id = self.inner.around.agents.id(&create.agent)?;
         let now = clock::now();
         let idle_ttl = create.idle_ttl.unwrap_or(IDLE_TTL);
         let record = SessionRecord {
@@ -177,6 +209,7 @@ impl Sessions {
             turns: 0,
             running: None,
             lease: Lease::Idle,
+            open,
         };
         let id = record.id.clone();
         self.inner
@@ -276,6 +309,25 @@ impl Sessions {
 
     /// Begins a turn, or queues it; [`Sessions::outcome`] waits for its end.
     pub async fn prompt(&self, id: &str, prompt: Prompt) -> Result<TurnId, EngineError> {
+        self.prompt_in_words(id, prompt, None).await
+    }
+
+    /// As [`Sessions::prompt`], with the same prompt in the words of the agent's own protocol.
+    pub async fn prompt_native(
+        &self,
+        id: &str,
+        prompt: Prompt,
+        words: Raw,
+    ) -> Result<TurnId, EngineError> {
+        self.prompt_in_words(id, prompt, Some(words)).await
+    }
+
+    async fn prompt_in_words(
+        &self,
+        id: &str,
+        prompt: Prompt,
+        words: Option<Raw>,
+    ) -> Result<TurnId, EngineError> {
         let Prompt {
             text,
             options,
@@ -285,9 +337,13 @@ impl Sessions {
         if let Some((agent, via)) = reachable {
             self.inner.around.agents.source(&agent, via)?;
         }
-        self.send(id, |reply| Command::Prompt {
+        let prompt = WaitingPrompt {
             text,
             options,
+            words,
+        };
+        self.send(id, |reply| Command::Prompt {
+            prompt,
             when_busy,
             reply,
         })
@@ -319,6 +375,65 @@ impl Sessions {
             }
         }
         Err(EngineError::SessionNotFound { id: id.to_owned() })
+    }
+
+    /// The session's conversation in its agent, opened if it is not.
+    pub async fn open(&self, id: &str) -> Result<OpenConversation, OpenError> {
+        let handle = self.live().get(id).cloned();
+        let over = |state| EngineError::SessionOver {
+            id: id.to_owned(),
+            state,
+        };
+        let Some(handle) = handle else {
+            return Err(over(self.past(id).await?.lease).into());
+        };
+        let (reply, answer) = oneshot::channel();
+        let sent = handle.commands.send(Command::Open { reply }).await;
+        sent.map_err(|_| over(Lease::Closed))?;
+        answer
+            .await
+            .unwrap_or_else(|_| Err(over(Lease::Closed).into()))
+    }
+
+    /// What an agent is talked to through now.
+    pub fn driver(&self, agent: &Name) -> Result<Arc<dyn Driver>, EngineError> {
+        let agents = &self.inner.around.agents;
+        let via = agents.via(agent)?.ok_or_else(|| EngineError::NotStarted {
+            name: agent.clone(),
+        })?;
+        Ok(agents.source(agent, via)?.driver)
+    }
+
+    /// Sessions of an agent that are not over, the most recently used first, with what the agent calls them.
+    pub fn threads(&self, agent: &Name) -> Vec<Thread> {
+        let thread = |handle: &Handle| Thread {
+            view: handle.view.borrow().clone(),
+            cwd: handle.cwd.clone(),
+            conversation: handle.slot.conversation(),
+        };
+        let mut threads: Vec<Thread> = self
+            .live()
+            .values()
+            .filter(|handle| handle.reach.0 == *agent)
+            .map(thread)
+            .collect();
+        threads.sort_by(|a, b| task::newest_first(&a.view, &b.view));
+        threads
+    }
+
+    /// Whether an act is allowed where nobody can be asked; if not, the words say why.
+    pub fn permits(&self, agent: &Name, act: ToolCall) -> Result<(), String> {
+        let around = &self.inner.around;
+        let policy = around.agents.policy(agent, &around.node_policy);
+        let workspace = around.agents.workspace(agent).unwrap_or_default();
+        asks::permits(&policy, act, &workspace.to_string_lossy())
+    }
+
+    /// Says something in a session for everybody who reads it.
+    pub fn notice(&self, id: &str, text: String) {
+        if let Some(handle) = self.live().get(id) {
+            handle.log.append(EventKind::Notice { text }, None);
+        }
     }
 
     /// Ends the turn that runs, and drops what is queued. No turn is no error.

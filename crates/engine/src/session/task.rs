@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use domain::{
     permission::{Audience, Policy},
     session::{ClientId, Effect, Input, Lease, Session, WhenBusy},
-    turn::{Answer, AskId, EventKind, Stop, TurnId},
+    turn::{Answer, AskId, EventKind, Raw, Stop, TurnId},
 };
 use platform::{Tasks, crash};
 use store::Store;
@@ -20,14 +20,13 @@ use tracing::warn;
 use super::{
     SessionRecord, SessionView,
     asks::{self, Decision, OpenAsks},
-    binding::Binding,
+    binding::Slot,
     flush::{self, FLUSH_AFTER, FLUSH_BYTES},
-    handle::{Command, Handle, Reply},
-    work::{Done, TurnWork},
+    handle::{Command, Handle, OpenReply, Reply},
+    work::{Done, Opener, TurnWork, WaitingPrompt},
 };
 use crate::{
-    AskRequest, EngineError, EventLog, SessionSink, TurnOptions, agent::chain, clock,
-    engine::AgentSource,
+    AskRequest, EngineError, EventLog, SessionSink, agent::chain, clock, engine::AgentSource,
 };
 
 /// Commands that may wait at one session.
@@ -41,6 +40,9 @@ const UNBIND_AFTER: std::time::Duration = std::time::Duration::from_secs(15);
 
 /// How long a full disk has before events are stored again.
 const FLUSH_AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Words of a prompt that are kept beside its text: an image is not kept twice, once here and once by the agent.
+const WORDS_MAX: usize = 64 * 1024;
 
 /// What a session needs of its surroundings.
 #[derive(Debug)]
@@ -69,8 +71,8 @@ struct SessionTask {
     asks: OpenAsks,
     /// Clients that can answer asks.
     answering: BTreeSet<ClientId>,
-    prompts: Vec<(TurnId, String, TurnOptions)>,
-    binding: Option<Binding>,
+    prompts: Vec<(TurnId, WaitingPrompt)>,
+    slot: Arc<Slot>,
     cancel: CancellationToken,
     done: mpsc::Sender<Done>,
     tick_at: Option<Instant>,
@@ -90,6 +92,8 @@ pub(super) fn spawn(record: SessionRecord, next_seq: u64, around: &Arc<Surroundi
     let reach = (record.agent.clone(), record.via);
     let machine = Session::new(record.idle_ttl(), record.turns, clock::now());
     let (view_in, view) = watch::channel(record.past_view(next_seq - 1));
+    let slot = Slot::new(record.agent_session.clone());
+    let cwd = record.cwd.clone();
     let mut task = SessionTask {
         sink: SessionSink::new(log.clone(), asks_in),
         tick_at: Some(Instant::now() + record.idle_ttl()),
@@ -101,7 +105,7 @@ pub(super) fn spawn(record: SessionRecord, next_seq: u64, around: &Arc<Surroundi
         asks: OpenAsks::default(),
         answering: BTreeSet::new(),
         prompts: Vec::new(),
-        binding: None,
+        slot: slot.clone(),
         cancel: CancellationToken::new(),
         done: done_in,
         flush_at: None,
@@ -114,6 +118,8 @@ pub(super) fn spawn(record: SessionRecord, next_seq: u64, around: &Arc<Surroundi
     Handle {
         reach,
         agent_id,
+        cwd,
+        slot,
         commands,
         log,
         view,
@@ -131,6 +137,7 @@ impl SessionTask {
         while !self.over {
             let (tick_at, flush_at, unbind_at) = (self.tick_at, self.flush_at, self.unbind_at);
             let seen = self.log.last_seq();
+            let slot = self.slot.clone();
             tokio::select! { biased;
                 () = stop.cancelled() => break,
                 Some(finished) = done.recv() => self.on_done(finished).await,
@@ -139,6 +146,7 @@ impl SessionTask {
                     Some(command) => self.on_command(command).await,
                     None => break, // The engine is gone.
                 },
+                () = slot.changed() => self.keep_conversation().await,
                 () = due(flush_at) => {
                     self.flush(Vec::new()).await;
                 }
@@ -162,7 +170,10 @@ impl SessionTask {
 
     /// The session ends before its turn does: whoever waits for the turn is told.
     async fn end_what_runs(&mut self) {
-        let Some(turn) = self.record.running.take().filter(|_| self.over) else {
+        if !self.over {
+            return; // The next daemon tells that the turn was interrupted.
+        }
+        let Some(turn) = self.record.running.take() else {
             return;
         };
         let stop = Stop::Cancelled;
@@ -173,14 +184,14 @@ impl SessionTask {
     async fn on_command(&mut self, command: Command) {
         match command {
             Command::Prompt {
-                text,
-                options,
+                prompt,
                 when_busy,
                 reply,
             } => {
-                let result = self.prompt(text, options, when_busy).await;
+                let result = self.prompt(prompt, when_busy).await;
                 let _ = reply.send(result); // The asker may have left.
             }
+            Command::Open { reply } => self.open(reply),
             Command::Cancel { reply } => self.answer(reply, Input::Cancel).await,
             Command::Answer {
                 ask,
@@ -219,15 +230,14 @@ impl SessionTask {
 
     async fn prompt(
         &mut self,
-        text: String,
-        options: TurnOptions,
+        prompt: WaitingPrompt,
         when_busy: WhenBusy,
     ) -> Result<TurnId, EngineError> {
         let turn = TurnId(self.machine.last_turn().0 + 1);
-        self.prompts.push((turn, text, options));
+        self.prompts.push((turn, prompt));
         let result = self.input(Input::Prompt { when_busy }).await;
         if result.is_err() {
-            self.prompts.retain(|(waiting, _, _)| *waiting != turn);
+            self.prompts.retain(|(waiting, _)| *waiting != turn);
         }
         result.map(|()| turn)
     }
@@ -302,15 +312,8 @@ impl SessionTask {
     }
 
     async fn on_done(&mut self, done: Done) {
-        let Done {
-            turn,
-            stop,
-            binding,
-        } = done;
-        if let Some(binding) = binding {
-            self.record.agent_session = Some(binding.conversation.clone());
-            self.binding = Some(binding);
-        }
+        let Done { turn, stop } = done;
+        self.record.agent_session = self.slot.conversation();
         self.record.running = None;
         self.record.last_activity_at = clock::now();
         self.log.append_held(
@@ -364,7 +367,7 @@ impl SessionTask {
                 self.settle(ask, answer, by.map(|client| client.0)).await;
             }
             Effect::Drop { turns } => {
-                self.prompts.retain(|(turn, _, _)| !turns.contains(turn));
+                self.prompts.retain(|(turn, _)| !turns.contains(turn));
                 for turn in turns {
                     let stop = Stop::Cancelled;
                     self.log
@@ -383,30 +386,26 @@ impl SessionTask {
         let Some(index) = self
             .prompts
             .iter()
-            .position(|(waiting, _, _)| *waiting == turn)
+            .position(|(waiting, _)| *waiting == turn)
         else {
             return;
         };
-        let (_, prompt, options) = self.prompts.swap_remove(index);
+        let (_, prompt) = self.prompts.swap_remove(index);
         self.cancel = CancellationToken::new();
         self.record.running = Some(turn);
         self.record.last_activity_at = clock::now();
         self.log.append_held(
             EventKind::TurnStarted {
                 turn,
-                prompt: prompt.clone(),
+                prompt: prompt.text.clone(),
             },
-            None,
+            prompt.words.clone().filter(is_kept),
         );
         // The prompt is on disk before the agent sees it, or the agent does not see it.
         if self.keep().await == Kept::NotYet {
             let message = "the prompt could not be stored; is the disk full?".to_owned();
             let stop = Stop::Failed { message };
-            let done = Done {
-                turn,
-                stop,
-                binding: None,
-            };
+            let done = Done { turn, stop };
             let _ = self.done.try_send(done); // There is room: no turn runs.
             return;
         }
@@ -414,34 +413,58 @@ impl SessionTask {
         let work = TurnWork {
             turn,
             prompt,
-            options,
             cancel: self.cancel.clone(),
-            binding: self.binding.clone(),
-            record: self.record.clone(),
-            sink: self.sink.clone(),
-            around: self.around.clone(),
+            opener: self.opener(),
         };
-        let done = self.done.clone();
+        let (done, opener) = (self.done.clone(), self.opener());
         self.around.tasks.spawn(|stop| async move {
             let finished = tokio::select! { biased;
                 () = stop.cancelled() => return,
                 finished = work.carry_out() => finished,
             };
             // A session that was closed meanwhile lets go of the conversation through us.
-            if let Err(unsent) = done.send(finished).await
-                && let Some(Binding {
-                    driver,
-                    conversation,
-                }) = unsent.0.binding
-            {
-                driver.close(&conversation).await;
+            if done.send(finished).await.is_err() {
+                opener.let_go().await;
             }
         });
     }
 
+    /// Opens the conversation in the agent before there is a turn.
+    fn open(&self, reply: OpenReply) {
+        let (done, opener) = (self.done.clone(), self.opener());
+        self.around.tasks.spawn(|stop| async move {
+            let opened = tokio::select! { biased;
+                () = stop.cancelled() => return,
+                opened = opener.open() => opened,
+            };
+            let _ = reply.send(opened); // The asker may have left.
+            if done.is_closed() {
+                opener.let_go().await;
+            }
+        });
+    }
+
+    fn opener(&self) -> Opener {
+        Opener {
+            slot: self.slot.clone(),
+            record: self.record.clone(),
+            sink: self.sink.clone(),
+            around: self.around.clone(),
+        }
+    }
+
+    /// What the agent calls the conversation is needed to take it up again.
+    async fn keep_conversation(&mut self) {
+        let conversation = self.slot.conversation();
+        if self.record.agent_session != conversation {
+            self.record.agent_session = conversation;
+            self.keep().await;
+        }
+    }
+
     /// Agents keep only so many conversations at once, so one that nobody uses does not stay open.
     fn plan_unbind(&mut self) {
-        let unused = self.binding.is_some() && self.machine.lease() == Lease::Idle;
+        let unused = self.slot.is_bound() && self.machine.lease() == Lease::Idle;
         self.unbind_at = match (unused, self.unbind_at) {
             (false, _) => None,
             (true, Some(at)) => Some(at),
@@ -451,7 +474,7 @@ impl SessionTask {
 
     fn unbind(&mut self) {
         self.unbind_at = None;
-        if let Some(binding) = self.binding.take() {
+        if let Some(binding) = self.slot.take() {
             self.around
                 .tasks
                 .spawn(|_| async move { binding.driver.close(&binding.conversation).await });
@@ -512,6 +535,10 @@ impl SessionTask {
             changed
         });
     }
+}
+
+fn is_kept(words: &Raw) -> bool {
+    words.frame.len() <= WORDS_MAX
 }
 
 async fn due(at: Option<Instant>) {

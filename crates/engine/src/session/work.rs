@@ -1,68 +1,96 @@
-//! One turn, carried out away from the session's own task, so that a cancel or an answer is never blocked behind it.
+//! What takes time, carried out away from the session's own task, so that a cancel or an answer is never blocked
+//! behind it: a turn, and the opening of the conversation it takes place in.
 
 use std::sync::Arc;
 
-use domain::turn::{Stop, TurnId};
+use domain::turn::{Raw, Stop, TurnId};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    SessionRecord,
-    binding::{self, Binding},
+    OpenConversation, OpenError, SessionRecord,
+    binding::{self, Binding, Slot},
     task::Surroundings,
 };
 use crate::{SessionSink, Turn, TurnOptions, agent::chain};
 
-/// Everything a turn needs, away from the session's own task.
-pub(super) struct TurnWork {
-    pub(super) turn: TurnId,
-    pub(super) prompt: String,
-    pub(super) options: TurnOptions,
-    pub(super) cancel: CancellationToken,
-    pub(super) binding: Option<Binding>,
+/// What finds or opens the session's conversation.
+#[derive(Clone)]
+pub(super) struct Opener {
+    pub(super) slot: Arc<Slot>,
     pub(super) record: SessionRecord,
     pub(super) sink: SessionSink,
     pub(super) around: Arc<Surroundings>,
+}
+
+impl Opener {
+    pub(super) async fn open(&self) -> Result<OpenConversation, OpenError> {
+        let binding = self.bind().await?;
+        Ok(OpenConversation {
+            driver: binding.driver,
+            conversation: binding.conversation,
+        })
+    }
+
+    async fn bind(&self) -> Result<Binding, OpenError> {
+        let record = &self.record;
+        let source = self.around.agents.source(&record.agent, record.via)?;
+        let bound = self
+            .slot
+            .bind(source.driver, source.mcp_servers, record, self.sink.clone());
+        Ok(bound.await?)
+    }
+
+    /// The session is over, and with it the conversation.
+    pub(super) async fn let_go(&self) {
+        if let Some(binding) = self.slot.take() {
+            binding.driver.close(&binding.conversation).await;
+        }
+    }
+}
+
+/// Everything a turn needs.
+pub(super) struct TurnWork {
+    pub(super) turn: TurnId,
+    pub(super) prompt: WaitingPrompt,
+    pub(super) cancel: CancellationToken,
+    pub(super) opener: Opener,
+}
+
+/// A prompt whose turn has not begun.
+pub(super) struct WaitingPrompt {
+    pub(super) text: String,
+    pub(super) options: TurnOptions,
+    /// The same in the words of the agent's own protocol.
+    pub(super) words: Option<Raw>,
 }
 
 impl TurnWork {
     /// Finds the agent's driver, opens the conversation where it is not open, and takes the turn.
     pub(super) async fn carry_out(self) -> Done {
         let turn = self.turn;
-        let failed = |message: String| Done {
-            turn,
-            stop: Stop::Failed { message },
-            binding: None,
-        };
-        let source = match self
-            .around
-            .agents
-            .source(&self.record.agent, self.record.via)
-        {
-            Ok(source) => source,
-            Err(error) => return failed(chain(&error)),
-        };
-        let binding = match self.binding {
-            Some(binding) if binding.is_with(&source.driver) => binding,
-            _ => {
-                let bound =
-                    binding::bind(source.driver, &self.record, source.mcp_servers, self.sink);
-                match bound.await {
-                    Ok(binding) => binding,
-                    Err(error) => return failed(error.to_string()),
-                }
+        let binding = match self.opener.bind().await {
+            Ok(binding) => binding,
+            Err(error) => {
+                let message = chain(&error);
+                let stop = Stop::Failed { message };
+                return Done { turn, stop };
             }
         };
+        let WaitingPrompt {
+            text,
+            options,
+            words,
+        } = self.prompt;
         let turn = Turn {
             session: binding.conversation.clone(),
-            prompt: self.prompt,
-            options: self.options,
+            prompt: text,
+            options,
             cancel: self.cancel,
         };
-        let stop = binding::take_turn(&binding, turn).await;
+        let stop = binding::take_turn(&binding, turn, words).await;
         Done {
             turn: self.turn,
             stop,
-            binding: Some(binding),
         }
     }
 }
@@ -72,5 +100,4 @@ impl TurnWork {
 pub(super) struct Done {
     pub(super) turn: TurnId,
     pub(super) stop: Stop,
-    pub(super) binding: Option<Binding>,
 }

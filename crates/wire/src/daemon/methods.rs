@@ -3,7 +3,7 @@
 use super::ErrorCode::{
     self, AgentAlreadyAttached, AgentAlreadyRunning, AgentLaunch, AgentNotAttached, AgentNotFound,
     ComponentReference, ConfigNotFound, ConfigValidation, GenericBusiness, InstanceCorrupted,
-    TemplateNotFound, WorkspaceInit,
+    ProxySessionConflict, TemplateNotFound, WorkspaceInit,
 };
 
 /// One method of the socket.
@@ -193,6 +193,36 @@ pub const METHODS: &[Method] = &[
         "session.events",
         "{ sessionId, fromSeq?, limit? }",
         "Event[]",
+        &[GenericBusiness],
+    ),
+    method(
+        "proxy.lease",
+        "{ agentName, cwd? }",
+        "{ agentName, protocol }",
+        &[AgentNotFound, AgentNotAttached, GenericBusiness],
+    ),
+    method(
+        "proxy.connect",
+        "{ agentName, envPassthrough? }",
+        "ProxySession",
+        &[AgentNotFound, AgentNotAttached, ProxySessionConflict],
+    ),
+    method(
+        "proxy.forward",
+        "{ sessionId, acpMessage }",
+        "AcpMessage",
+        &[GenericBusiness],
+    ),
+    method(
+        "proxy.envCallback",
+        "{ sessionId, response }",
+        "{ ok }",
+        &[GenericBusiness],
+    ),
+    method(
+        "proxy.disconnect",
+        "{ sessionId }",
+        "{ ok }",
         &[GenericBusiness],
     ),
     method(

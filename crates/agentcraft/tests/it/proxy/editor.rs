@@ -21,6 +21,11 @@ pub(super) struct Editor {
     next_id: u64,
     /// How often the agent asked.
     pub(super) permissions: usize,
+    /// What is chosen when it asks.
+    pub(super) choice: &'static str,
+    /// What else the agent asked for, and what it is answered with.
+    pub(super) act: fn(&Value) -> Option<Value>,
+    pub(super) capabilities: Value,
 }
 
 impl Editor {
@@ -41,6 +46,9 @@ impl Editor {
             child,
             next_id: 1,
             permissions: 0,
+            choice: "allow_once",
+            act: |_| None,
+            capabilities: json!({}),
         }
     }
 
@@ -61,6 +69,33 @@ impl Editor {
         self.answer(id)
     }
 
+    /// What is told next, without an answer to anything.
+    pub(super) fn next(&mut self) -> Value {
+        let mut line = String::new();
+        assert!(
+            self.stdout.read_line(&mut line).unwrap() > 0,
+            "the agent is gone"
+        );
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// Asks for what is refused, and gives the words.
+    pub(super) fn refusal(&mut self, method: &str, params: Value) -> (i64, String) {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.send(json!({"id": id, "method": method, "params": params}));
+        loop {
+            let message = self.next();
+            if message.get("method").is_none() && message["id"] == json!(id) {
+                let error = &message["error"];
+                let words = error["message"]
+                    .as_str()
+                    .unwrap_or_else(|| panic!("{message}"));
+                return (error["code"].as_i64().unwrap(), words.to_owned());
+            }
+        }
+    }
+
     pub(super) fn answer(&mut self, id: u64) -> (Value, Value) {
         let mut updates = Vec::new();
         loop {
@@ -76,10 +111,19 @@ impl Editor {
                 let options = message["params"]["options"].as_array().unwrap();
                 let once = options
                     .iter()
-                    .find(|option| option["kind"] == "allow_once")
+                    .find(|option| option["kind"] == self.choice)
                     .unwrap();
                 let outcome = json!({"outcome": "selected", "optionId": once["optionId"]});
                 self.send(json!({"id": message["id"], "result": {"outcome": outcome}}));
+            } else if message.get("method").is_some() && message.get("id").is_some() {
+                let answer = match (self.act)(&message) {
+                    Some(result) => json!({"id": message["id"], "result": result}),
+                    None => {
+                        json!({"id": message["id"], "error": {"code": -32601, "message": "not here"}})
+                    }
+                };
+                self.send(answer);
+                updates.push(message);
             } else if message.get("method").is_none() && message["id"] == json!(id) {
                 assert!(message.get("error").is_none(), "{message}");
                 return (message["result"].clone(), Value::Array(updates));
@@ -92,7 +136,7 @@ impl Editor {
     pub(super) fn initialize(&mut self) {
         let (answer, _) = self.call(
             "initialize",
-            json!({"protocolVersion": 1, "clientCapabilities": {}}),
+            json!({"protocolVersion": 1, "clientCapabilities": self.capabilities}),
         );
         assert_eq!(answer["protocolVersion"], 1);
     }

@@ -1,0 +1,139 @@
+//! Asks on their way to the editor and back: a permission is a request of the protocol, a question is a form.
+
+use domain::turn::{Answer, Ask, AskKind, Dialect, OptionKind, Raw};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
+
+use super::frames;
+use crate::{convert, members::with_session};
+
+/// A request to the editor.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) method: &'static str,
+    pub(super) params: Box<RawValue>,
+}
+
+/// Puts an ask into the words of the protocol: the agent's own, or ours where it has none.
+pub(super) fn question(ask: &Ask, raw: Option<&Raw>, session: &str) -> Question {
+    let own = raw
+        .filter(|raw| raw.dialect == Dialect::Acp)
+        .and_then(|raw| with_session(&raw.frame, session));
+    let (method, made) = match &ask.kind {
+        AskKind::Permission { tool, options, .. } => {
+            let option = |option: &domain::turn::AskOption| json!({ "optionId": option.id, "name": option.name, "kind": option_kind(option.kind) });
+            let options: Vec<Value> = options.iter().map(option).collect();
+            let call = frames::tool_call(tool);
+            (
+                "session/request_permission",
+                json!({ "sessionId": session, "toolCall": call, "options": options }),
+            )
+        }
+        AskKind::Question { text, schema } => {
+            let schema = schema
+                .as_deref()
+                .and_then(|schema| serde_json::from_str(schema).ok());
+            let line = || json!({ "type": "object", "properties": { "answer": { "type": "string" } }, "required": ["answer"] });
+            let form: Value = schema.unwrap_or_else(line);
+            (
+                "elicitation/create",
+                json!({ "sessionId": session, "mode": "form", "message": text, "requestedSchema": form }),
+            )
+        }
+    };
+    let params = own.unwrap_or_else(|| to_raw_value(&made).expect("a value can be written"));
+    Question { method, params }
+}
+
+/// What the editor answered.
+pub(super) fn answer(ask: &Ask, result: &RawValue) -> Answer {
+    let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
+    match &ask.kind {
+        AskKind::Permission { .. } => match convert::text(&result["outcome"], "optionId") {
+            Some(id) => Answer::Option { id: id.to_owned() },
+            None => Answer::Declined,
+        },
+        AskKind::Question { schema, .. } => {
+            if convert::text(&result, "action") != Some("accept") {
+                return Answer::Declined;
+            }
+            let content = &result["content"];
+            let line = content
+                .as_object()
+                .and_then(|fields| fields.values().next());
+            let text = match (schema, line) {
+                // A question without a schema wants the line itself.
+                (None, Some(Value::String(line))) => line.clone(),
+                _ => content.to_string(),
+            };
+            Answer::Text { text }
+        }
+    }
+}
+
+fn option_kind(kind: OptionKind) -> &'static str {
+    match kind {
+        OptionKind::AllowOnce => "allow_once",
+        OptionKind::AllowAlways => "allow_always",
+        OptionKind::RejectOnce => "reject_once",
+        OptionKind::RejectAlways => "reject_always",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::turn::AskId;
+
+    use super::*;
+
+    fn ask(schema: Option<&str>) -> Ask {
+        let kind = AskKind::Question {
+            text: "which?".to_owned(),
+            schema: schema.map(str::to_owned),
+        };
+        Ask {
+            id: AskId("ask-1".to_owned()),
+            kind,
+        }
+    }
+
+    fn check(schema: Option<&str>, result: Value, expected: Answer) {
+        let raw = to_raw_value(&result).unwrap();
+        assert_eq!(answer(&ask(schema), &raw), expected, "{result}");
+    }
+
+    #[test]
+    fn a_form_is_answered_with_its_line_or_with_all_of_it() {
+        let text = |text: &str| Answer::Text {
+            text: text.to_owned(),
+        };
+        check(
+            None,
+            json!({ "action": "accept", "content": { "answer": "red" } }),
+            text("red"),
+        );
+        check(
+            Some("{}"),
+            json!({ "action": "accept", "content": { "n": 7 } }),
+            text(r#"{"n":7}"#),
+        );
+        check(None, json!({ "action": "decline" }), Answer::Declined);
+        check(None, json!({}), Answer::Declined);
+    }
+
+    #[test]
+    fn an_agents_own_request_passes_with_the_session_changed() {
+        let raw = Raw {
+            dialect: Dialect::Acp,
+            frame: r#"{"sessionId":"inner","mode":"form","_x":1.50}"#.into(),
+        };
+        let question = question(&ask(None), Some(&raw), "s-1");
+        assert_eq!(question.method, "elicitation/create");
+        assert_eq!(
+            question.params.get(),
+            r#"{"sessionId":"s-1","mode":"form","_x":1.50}"#
+        );
+    }
+}

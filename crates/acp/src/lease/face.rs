@@ -1,0 +1,417 @@
+//! One editor's connection: requests are answered here, by its rooms, or by the agent itself.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use domain::{Name, session::ClientId};
+use engine::{About, Engine, Expects, NativeAnswer, NativeMessage};
+use jsonrpc::{ErrorObject, Id, Incoming, Peer, Received, Request, Responder};
+use platform::Tasks;
+use serde_json::{
+    json,
+    value::{RawValue, to_raw_value},
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    error, hello,
+    hello::Abilities,
+    listing, opening,
+    room::{Prompted, Room},
+};
+use crate::{convert, requests::parsed, sessions::named_session};
+
+/// Requests of one editor that are carried out at a time. Most wait for the agent, and no editor has this many.
+const REQUESTS_MAX: usize = 256;
+
+/// What an editor that closes its side at once still gets answers to: requests under way, but no turn is waited for.
+const LAST_ANSWERS: Duration = Duration::from_secs(3);
+
+/// An editor, and the agent that it shall have.
+#[derive(Debug)]
+pub struct Editor {
+    pub engine: Engine,
+    pub agent: Name,
+    pub folder: Folder,
+    pub asks: Asks,
+    /// Tells this editor from every other client.
+    pub number: u64,
+    pub peer: Peer,
+    pub incoming: Incoming,
+    pub tasks: Tasks,
+}
+
+/// Where new sessions work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Folder {
+    Workspace,
+    /// In the folder that the editor names.
+    Client,
+}
+
+/// Whether the editor is asked what the agent asks, and acts for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asks {
+    Relayed,
+    /// There is nobody to ask.
+    Unheard,
+}
+
+/// Speaks to an editor until it leaves. Its sessions go on without it.
+pub async fn serve(editor: Editor) {
+    let Editor {
+        engine,
+        agent,
+        folder,
+        asks,
+        number,
+        peer,
+        mut incoming,
+        tasks,
+    } = editor;
+    let tasks = tasks.child();
+    let stop = tasks.stop();
+    let face = Arc::new(Face {
+        engine,
+        agent,
+        folder,
+        asks,
+        number,
+        peer,
+        tasks,
+        abilities: OnceLock::new(),
+        rooms: Mutex::default(),
+        running: Mutex::default(),
+        places: Arc::new(Semaphore::new(REQUESTS_MAX)),
+    });
+    loop {
+        let received = tokio::select! { biased;
+            () = stop.cancelled() => break,
+            received = incoming.recv() => received,
+        };
+        match received {
+            None => break,
+            Some(Received::Request(request)) => Arc::clone(&face).take(request).await,
+            Some(Received::Notification { method, params, .. }) => {
+                face.hear(&method, params.as_deref())
+            }
+            Some(Received::Malformed { malformed, .. }) => {
+                tracing::debug!(why = %malformed.error.message, "a line of the editor is no message");
+            }
+            Some(Received::Response { .. }) => {} // To a question that is settled already.
+        }
+    }
+    face.leave().await;
+}
+
+/// What everything that is done for one editor shares.
+#[derive(Debug)]
+pub(super) struct Face {
+    pub(super) engine: Engine,
+    pub(super) agent: Name,
+    pub(super) folder: Folder,
+    pub(super) asks: Asks,
+    number: u64,
+    pub(super) peer: Peer,
+    pub(super) tasks: Tasks,
+    abilities: OnceLock<Abilities>,
+    rooms: Mutex<HashMap<String, Room>>,
+    /// What withdraws each request that is carried out.
+    running: Mutex<HashMap<Id, CancellationToken>>,
+    places: Arc<Semaphore>,
+}
+
+impl Face {
+    /// The name under which this editor is known in its sessions.
+    pub(super) fn client(&self) -> ClientId {
+        ClientId(format!("{}#{}", self.abilities().name, self.number))
+    }
+
+    /// What the editor can; little, if it did not say.
+    pub(super) fn abilities(&self) -> Abilities {
+        self.abilities.get().cloned().unwrap_or_else(|| Abilities {
+            name: "editor".to_owned(),
+            ..Abilities::default()
+        })
+    }
+
+    pub(super) fn enter(&self, shown: String, room: Room) {
+        self.rooms().insert(shown, room);
+    }
+
+    pub(super) fn room(&self, shown: &str) -> Result<Room, ErrorObject> {
+        let room = self.rooms().get(shown).cloned();
+        room.ok_or_else(|| error::unknown_session(shown))
+    }
+
+    pub(super) fn leave_room(&self, shown: &str) {
+        self.rooms().remove(shown);
+    }
+
+    /// Begins to carry out a request. The first one is answered in its place, since all others depend on it.
+    async fn take(self: Arc<Self>, request: Request) {
+        let Request {
+            method,
+            params,
+            responder,
+            ..
+        } = request;
+        if method == "initialize" {
+            let answer = self.initialize(params.as_deref());
+            return reply(responder, answer).await;
+        }
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            let words = format!("more than {REQUESTS_MAX} requests are in progress");
+            return reply(responder, Err(ErrorObject::internal(words))).await;
+        };
+        // Counted now, in the order in which prompts and cancels come.
+        let room = named_session(params.as_deref()).and_then(|shown| self.room(&shown).ok());
+        let cancels = room.map_or(0, |room| room.cancels.count());
+        let id = responder.id().clone();
+        let withdrawn = CancellationToken::new();
+        self.running().insert(id.clone(), withdrawn.clone());
+        let face = Arc::clone(&self);
+        let due = Due {
+            responder,
+            withdrawn,
+            cancels,
+            place,
+        };
+        self.tasks.spawn(|stop| async move {
+            tokio::select! { biased;
+                () = stop.cancelled() => {}
+                () = face.carry_out(&method, params, due) => {}
+            }
+            face.running().remove(&id);
+        });
+    }
+
+    fn initialize(&self, params: Option<&RawValue>) -> Result<Box<RawValue>, ErrorObject> {
+        let abilities = hello::read(params)?;
+        let driver = self.engine.sessions().driver(&self.agent);
+        let driver = driver.map_err(|error| error::of_engine(&error))?;
+        let _ = self.abilities.set(abilities); // An editor that says it twice meant it the first time.
+        Ok(hello::answer(
+            &self.agent,
+            driver.said(About::Agent).as_ref(),
+        ))
+    }
+
+    async fn carry_out(self: &Arc<Self>, method: &str, params: Option<Box<RawValue>>, due: Due) {
+        let params = params.as_deref();
+        if method == "session/prompt" {
+            return self.prompt(params, due).await;
+        }
+        let Due {
+            responder,
+            withdrawn,
+            place: _place,
+            ..
+        } = due;
+        match method {
+            "session/new" => opening::begin(self, params, responder).await,
+            "session/load" => opening::take_up(self, opening::Way::Load, params, responder).await,
+            "session/resume" => {
+                opening::take_up(self, opening::Way::Resume, params, responder).await
+            }
+            method => {
+                let answering = async {
+                    match method {
+                        "session/list" => listing::list(self, params).await,
+                        "session/close" => self.close(params).await,
+                        "session/delete" => self.delete(params).await,
+                        method => self.pass(method, params, Expects::Answer).await,
+                    }
+                };
+                let answer = tokio::select! { biased;
+                    () = withdrawn.cancelled() => Err(ErrorObject::cancelled()),
+                    answer = answering => answer,
+                };
+                reply(responder, answer).await;
+            }
+        }
+    }
+
+    /// Hands a prompt to its room, once the conversation is open in the agent.
+    async fn prompt(&self, params: Option<&RawValue>, due: Due) {
+        let Due {
+            responder,
+            withdrawn,
+            cancels,
+            place,
+        } = due;
+        let prompted = match self.prompted(params).await {
+            Ok(prompted) => prompted,
+            Err(error) => return reply(responder, Err(error)).await,
+        };
+        let (room, text, words) = prompted;
+        let (over, is_over) = tokio::sync::oneshot::channel();
+        let prompted = Prompted {
+            text,
+            words,
+            responder,
+            cancels,
+            over,
+        };
+        // The room answers, also if it closes before it gets this far.
+        if room.prompts.send(prompted).await.is_err() {
+            return;
+        }
+        drop(place); // A turn may take hours; the room bounds how many wait.
+        tokio::select! { biased;
+            _ = is_over => {}
+            () = withdrawn.cancelled() => {
+                room.cancels.add();
+                self.cancel(&room).await;
+            }
+        }
+    }
+
+    async fn prompted(
+        &self,
+        params: Option<&RawValue>,
+    ) -> Result<(Room, String, domain::turn::Raw), ErrorObject> {
+        let words = params.ok_or_else(|| ErrorObject::invalid_params("params are missing"))?;
+        let shown = named_session(params).unwrap_or_default();
+        let room = self.room(&shown)?;
+        let text = opening::prompt_text(&parsed(params)["prompt"])?;
+        opening::open(self, &room).await?;
+        Ok((room, text, convert::raw(words)))
+    }
+
+    /// Passes what we have no word for on to the agent.
+    pub(super) async fn pass(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+        expects: Expects,
+    ) -> Result<Box<RawValue>, ErrorObject> {
+        let sessions = self.engine.sessions();
+        let room = named_session(params).and_then(|shown| self.room(&shown).ok());
+        let (driver, conversation) = match room {
+            Some(room) => {
+                let open = opening::open(self, &room).await?;
+                (open.driver, Some(open.conversation))
+            }
+            None => {
+                let driver = sessions.driver(&self.agent);
+                (driver.map_err(|error| error::of_engine(&error))?, None)
+            }
+        };
+        let message = NativeMessage {
+            conversation,
+            method: method.to_owned(),
+            params: params.map(convert::raw),
+            expects,
+        };
+        let answer = driver.pass(message).await;
+        match answer.map_err(|error| error::of_agent(&error))? {
+            NativeAnswer::Result(text) => RawValue::from_string(text.to_string())
+                .map_err(|_| ErrorObject::internal("the agent's answer cannot be read")),
+            NativeAnswer::Error(text) => Err(serde_json::from_str(&text)
+                .unwrap_or_else(|_| ErrorObject::internal("the agent's error cannot be read"))),
+        }
+    }
+
+    async fn close(&self, params: Option<&RawValue>) -> Result<Box<RawValue>, ErrorObject> {
+        let shown = named_session(params).unwrap_or_default();
+        let room = self.room(&shown)?;
+        self.leave_room(&shown);
+        let closed = self.engine.sessions().close(&room.id).await;
+        closed.map_err(|error| error::of_engine(&error))?;
+        Ok(empty())
+    }
+
+    /// Whoever deletes a session wants it gone here and in the agent.
+    async fn delete(&self, params: Option<&RawValue>) -> Result<Box<RawValue>, ErrorObject> {
+        let answer = self.pass("session/delete", params, Expects::Answer).await?;
+        let _ = self.close(params).await; // One that was never open here is gone in the agent, which is all there was.
+        Ok(answer)
+    }
+
+    fn hear(self: &Arc<Self>, method: &str, params: Option<&RawValue>) {
+        let face = Arc::clone(self);
+        match method {
+            "session/cancel" => {
+                let room = named_session(params).and_then(|shown| self.room(&shown).ok());
+                if let Some(room) = room {
+                    room.cancels.add();
+                    self.tasks
+                        .spawn(|_| async move { face.cancel(&room).await });
+                }
+            }
+            jsonrpc::CANCEL_METHOD => {
+                let id = Id::from_json(&parsed(params)["requestId"].to_string());
+                let withdrawn = id.and_then(|id| self.running().get(&id).cloned());
+                if let Some(withdrawn) = withdrawn {
+                    withdrawn.cancel();
+                }
+            }
+            method => {
+                let (method, params) = (method.to_owned(), params.map(ToOwned::to_owned));
+                self.tasks.spawn(|_| async move {
+                    let passed = face
+                        .pass(&method, params.as_deref(), Expects::Nothing)
+                        .await;
+                    if let Err(error) = passed {
+                        tracing::debug!(%method, %error, "could not pass on a notification");
+                    }
+                });
+            }
+        }
+    }
+
+    async fn cancel(&self, room: &Room) {
+        if let Err(error) = self.engine.sessions().cancel(&room.id).await {
+            tracing::debug!(%error, session = room.id, "could not cancel");
+        }
+    }
+
+    /// The editor has gone: what it asked for is carried through, and its sessions wait for the next client.
+    async fn leave(&self) {
+        let all = u32::try_from(REQUESTS_MAX).unwrap_or(u32::MAX);
+        let answered = self.places.acquire_many(all);
+        // An agent that takes longer has nobody to answer.
+        drop(tokio::time::timeout(LAST_ANSWERS, answered).await);
+        self.tasks.cancel();
+        let rooms = std::mem::take(&mut *self.rooms());
+        for room in rooms.into_values() {
+            self.engine.sessions().detach(&room.id, self.client()).await;
+        }
+        let _ = tokio::time::timeout(Duration::from_secs(1), self.peer.flush()).await;
+    }
+
+    fn rooms(&self) -> MutexGuard<'_, HashMap<String, Room>> {
+        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<Id, CancellationToken>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An answer that is owed.
+#[derive(Debug)]
+struct Due {
+    responder: Responder,
+    withdrawn: CancellationToken,
+    /// How often the editor had cancelled before the request came.
+    cancels: u64,
+    place: OwnedSemaphorePermit,
+}
+
+pub(super) async fn reply(responder: Responder, answer: Result<Box<RawValue>, ErrorObject>) {
+    let answered = match answer {
+        Ok(result) => responder.reply(&result).await,
+        Err(error) => responder.fail(error).await,
+    };
+    drop(answered); // An editor that has left needs no answer.
+}
+
+pub(super) fn empty() -> Box<RawValue> {
+    to_raw_value(&json!({})).expect("an empty object can be written")
+}

@@ -1,0 +1,280 @@
+//! Sessions of the editor: new ones, ours that it takes up again, and those that only the agent knows.
+
+use std::{path::Path, sync::Arc};
+
+use domain::turn::Raw;
+use engine::{
+    About, AttachAs, CreateSession, EngineError, Lent, NativeOpen, NativeSession, OpenConversation,
+};
+use jsonrpc::{ErrorObject, Responder};
+use serde_json::{Value, value::RawValue};
+
+use super::{
+    error,
+    face::{Asks, Face, Folder, empty, reply},
+    room::{self, Beginning, Inbox, Replay, Room},
+    servers,
+};
+use crate::{convert, members::Members, requests::parsed, sessions::named_session};
+
+/// The longest prompt in words: what is larger belongs into a file of the workspace.
+const PROMPT_MAX: usize = 1024 * 1024;
+
+/// How an earlier session is taken up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// With everything that was said in it.
+    Load,
+    Resume,
+}
+
+impl Way {
+    fn method(self) -> &'static str {
+        match self {
+            Way::Load => "session/load",
+            Way::Resume => "session/resume",
+        }
+    }
+}
+
+/// `session/new`. What the agent announces in the session comes after the answer, which tells the editor its id.
+pub(super) async fn begin(face: &Arc<Face>, params: Option<&RawValue>, responder: Responder) {
+    match new_session(face, params).await {
+        Ok((room, inbox, answer)) => {
+            let shown = room.id.clone();
+            face.enter(shown.clone(), room);
+            reply(responder, Ok(answer)).await;
+            room::spawn(face, shown, inbox, Beginning::After(0));
+        }
+        Err(error) => reply(responder, Err(error)).await,
+    }
+}
+
+/// `session/load` and `session/resume`; the room answers once the editor has seen what it wants to see.
+pub(super) async fn take_up(
+    face: &Arc<Face>,
+    way: Way,
+    params: Option<&RawValue>,
+    responder: Responder,
+) {
+    let taken_up = earlier_session(face, way, params).await;
+    let (room, inbox, answer) = match taken_up {
+        Ok(taken_up) => taken_up,
+        Err(error) => return reply(responder, Err(error)).await,
+    };
+    let view = match face.engine.sessions().get(&room.id).await {
+        Ok(view) => view,
+        Err(error) => return reply(responder, Err(error::of_engine(&error))).await,
+    };
+    let beginning = match (way, view.asks) {
+        (Way::Resume, 0) => {
+            reply(responder, Ok(answer)).await;
+            Beginning::After(view.last_seq)
+        }
+        // What waits for an answer is in the history, which is read for that alone.
+        (Way::Load | Way::Resume, _) => Beginning::Replay(Replay {
+            until: view.last_seq,
+            told: way == Way::Load,
+            responder,
+            answer,
+        }),
+    };
+    let shown = named_session(params).unwrap_or_default();
+    face.enter(shown.clone(), room);
+    room::spawn(face, shown, inbox, beginning);
+}
+
+/// The conversation of a room in its agent, with the editor standing in for this machine as far as it does.
+pub(super) async fn open(face: &Face, room: &Room) -> Result<OpenConversation, ErrorObject> {
+    let opened = face.engine.sessions().open(&room.id).await;
+    let open = opened.map_err(|error| error::of_opening(&error))?;
+    if face.asks == Asks::Relayed {
+        let client = Lent {
+            to: room.native.clone(),
+            instead: room.instead.clone(),
+        };
+        open.driver.lend(&open.conversation, client);
+    }
+    Ok(open)
+}
+
+/// A prompt in plain words, for the history and for agents that take nothing else.
+pub(super) fn prompt_text(prompt: &Value) -> Result<String, ErrorObject> {
+    let blocks = prompt
+        .as_array()
+        .ok_or_else(|| ErrorObject::invalid_params("prompt: it is missing"))?;
+    let words = |block: &Value| {
+        let kind = || convert::text(block, "type").unwrap_or("something");
+        convert::content_text(block).unwrap_or_else(|| format!("[{}]", kind()))
+    };
+    let text = blocks.iter().map(words).collect::<Vec<_>>().join("\n");
+    if text.len() > PROMPT_MAX {
+        let length = text.len();
+        return Err(ErrorObject::invalid_params(format!(
+            "prompt: it has {length} bytes of text, and a prompt has at most {PROMPT_MAX}"
+        )));
+    }
+    Ok(text)
+}
+
+type Entered = (Room, Inbox, Box<RawValue>);
+
+async fn new_session(face: &Face, params: Option<&RawValue>) -> Result<Entered, ErrorObject> {
+    let wanted = Wanted::read(face, "session/new", params)?;
+    let id = create(face, &wanted, None).await?;
+    let (room, inbox) = Room::new(id.clone(), wanted.acts(face));
+    attach(face, &id).await?;
+    let open = match open(face, &room).await {
+        Ok(open) => open,
+        Err(error) => {
+            let _ = face.engine.sessions().close(&id).await; // Nobody has seen it.
+            return Err(error);
+        }
+    };
+    wanted.tell_refusals(face, &id);
+    let said = open.driver.said(About::Conversation(&open.conversation));
+    Ok((room, inbox, answer(said.as_ref(), Some(&id))))
+}
+
+async fn earlier_session(
+    face: &Face,
+    way: Way,
+    params: Option<&RawValue>,
+) -> Result<Entered, ErrorObject> {
+    let wanted = Wanted::read(face, way.method(), params)?;
+    let shown = named_session(params).unwrap_or_default();
+    let (id, foreign) = match find(face, &shown).await? {
+        Some(id) => (id, false),
+        None => (create(face, &wanted, Some(shown.clone())).await?, true),
+    };
+    let (room, inbox) = Room::new(id.clone(), wanted.acts(face));
+    attach(face, &id).await?;
+    let opened = open(face, &room).await;
+    let known = opened
+        .as_ref()
+        .is_ok_and(|open| !foreign || open.conversation == shown);
+    if foreign && !known {
+        let _ = face.engine.sessions().close(&id).await; // The agent does not know it, and neither do we.
+        return Err(opened
+            .err()
+            .unwrap_or_else(|| error::unknown_session(&shown)));
+    }
+    let open = opened?;
+    if foreign {
+        wanted.tell_refusals(face, &id);
+    }
+    let said = open.driver.said(About::Conversation(&open.conversation));
+    Ok((room, inbox, answer(said.as_ref(), None)))
+}
+
+/// The session of ours that the editor means: by our id, or by the one it has in the agent.
+async fn find(face: &Face, shown: &str) -> Result<Option<String>, ErrorObject> {
+    let sessions = face.engine.sessions();
+    match sessions.check_owner(shown, &face.agent).await {
+        Ok(()) => return Ok(Some(shown.to_owned())),
+        Err(EngineError::SessionNotFound { .. }) => {}
+        Err(error) => return Err(error::of_engine(&error)),
+    }
+    let known = sessions.threads(&face.agent).into_iter();
+    let mut known = known.filter(|thread| thread.conversation.as_deref() == Some(shown));
+    if let Some(thread) = known.next() {
+        return Ok(Some(thread.view.session_id));
+    }
+    let driver = sessions.driver(&face.agent);
+    let driver = driver.map_err(|error| error::of_engine(&error))?;
+    match driver.said(About::Agent) {
+        Some(_) => Ok(None),
+        None => Err(error::unknown_session(shown)),
+    }
+}
+
+async fn create(
+    face: &Face,
+    wanted: &Wanted,
+    resume: Option<String>,
+) -> Result<String, ErrorObject> {
+    let session = NativeSession {
+        create: CreateSession {
+            agent: face.agent.clone(),
+            client: Some(face.abilities().name),
+            idle_ttl: None,
+        },
+        cwd: (face.folder == Folder::Client).then(|| wanted.cwd.clone().into()),
+        open: wanted.open.clone(),
+        resume,
+    };
+    let created = face.engine.sessions().create_native(session).await;
+    Ok(created
+        .map_err(|error| error::of_engine(&error))?
+        .session_id)
+}
+
+async fn attach(face: &Face, id: &str) -> Result<(), ErrorObject> {
+    let client = AttachAs {
+        client: face.client(),
+        answers: face.asks == Asks::Relayed,
+    };
+    let attached = face.engine.sessions().attach(id, client).await;
+    attached.map(drop).map_err(|error| error::of_engine(&error))
+}
+
+/// The agent's answer to the request that opened its conversation, for the editor's own session.
+fn answer(said: Option<&Raw>, id: Option<&str>) -> Box<RawValue> {
+    let Some(mut members) = Members::read(said.map_or("{}", |said| &said.frame)) else {
+        return empty();
+    };
+    match id {
+        Some(id) => members.set("sessionId", id),
+        None => members.remove("sessionId"),
+    }
+    members.write()
+}
+
+/// What an editor asks for when it opens a session.
+#[derive(Debug)]
+struct Wanted {
+    cwd: String,
+    open: NativeOpen,
+    refused: Vec<String>,
+}
+
+impl Wanted {
+    fn read(face: &Face, method: &str, params: Option<&RawValue>) -> Result<Self, ErrorObject> {
+        let params = params.ok_or_else(|| ErrorObject::invalid_params("params are missing"))?;
+        let value = parsed(Some(params));
+        let cwd = convert::text(&value, "cwd").unwrap_or_default().to_owned();
+        if face.folder == Folder::Client && !Path::new(&cwd).is_absolute() {
+            return Err(ErrorObject::invalid_params(format!(
+                "the cwd {cwd:?} is not an absolute path"
+            )));
+        }
+        let admitted = servers::admit(face.engine.sessions(), &face.agent, params);
+        Ok(Self {
+            cwd,
+            open: NativeOpen {
+                method: method.to_owned(),
+                params: convert::raw(&admitted.params),
+            },
+            refused: admitted.refused,
+        })
+    }
+
+    /// The acts that the editor carries out: its view of the files is the right one only where the agent works in its folder.
+    fn acts(&self, face: &Face) -> Vec<&'static str> {
+        let workspace = face.engine.agent(face.agent.as_str());
+        let workspace = workspace
+            .map(|agent| agent.workspace_dir.clone())
+            .unwrap_or_default();
+        let same = Path::new(&self.cwd) == Path::new(&workspace);
+        match face.folder == Folder::Client || same {
+            true => face.abilities().acts(),
+            false => Vec::new(),
+        }
+    }
+
+    fn tell_refusals(&self, face: &Face, id: &str) {
+        for words in &self.refused {
+            face.engine.sessions().notice(id, words.clone());
+        }
+    }
+}

@@ -1,0 +1,508 @@
+//! One session as the editor sees it: its events in their order, its prompts and their answers, what the agent asks.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    future::poll_fn,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Poll,
+};
+
+use domain::{
+    session::WhenBusy,
+    turn::{Ask, AskId, Event, EventKind, Raw, Stop, TurnId},
+};
+use engine::{EngineError, EventReader, NativeAnswer, NativeRequest, Prompt, TurnOptions};
+use jsonrpc::{CallError, ErrorObject, Responder, SendError};
+use serde_json::{
+    json,
+    value::{RawValue, to_raw_value},
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    asks, error,
+    face::{Asks, Face, reply},
+    frames::{self, Frame, Style},
+};
+use crate::members::with_session;
+
+/// Prompts that wait for their turn, as many as a session queues.
+const PROMPTS_MAX: usize = 32;
+
+/// Requests of the agent on their way to the editor.
+const NATIVE_MAX: usize = 256;
+
+/// The way to a room.
+#[derive(Debug, Clone)]
+pub(super) struct Room {
+    /// The engine's id of the session.
+    pub(super) id: String,
+    pub(super) prompts: mpsc::Sender<Prompted>,
+    pub(super) native: mpsc::Sender<NativeRequest>,
+    /// What the editor does for the agent instead of this machine.
+    pub(super) instead: Vec<&'static str>,
+    pub(super) cancels: Cancels,
+}
+
+/// How often the editor has cancelled: a prompt that came before a cancel is cancelled by it, however far it has got.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cancels(Arc<AtomicU64>);
+
+impl Cancels {
+    pub(super) fn add(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// What comes into a room.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    id: String,
+    prompts: mpsc::Receiver<Prompted>,
+    native: mpsc::Receiver<NativeRequest>,
+    terminals: bool,
+    cancels: Cancels,
+}
+
+impl Room {
+    pub(super) fn new(id: String, instead: Vec<&'static str>) -> (Room, Inbox) {
+        let (prompts_in, prompts) = mpsc::channel(PROMPTS_MAX);
+        let (native_in, native) = mpsc::channel(NATIVE_MAX);
+        let terminals = instead.contains(&"terminal/create");
+        let room = Room {
+            id: id.clone(),
+            prompts: prompts_in,
+            native: native_in,
+            instead,
+            cancels: Cancels::default(),
+        };
+        let inbox = Inbox {
+            id,
+            cancels: room.cancels.clone(),
+            prompts,
+            native,
+            terminals,
+        };
+        (room, inbox)
+    }
+}
+
+/// A prompt of the editor's.
+#[derive(Debug)]
+pub(super) struct Prompted {
+    pub(super) text: String,
+    pub(super) words: Raw,
+    pub(super) responder: Responder,
+    /// How often the editor had cancelled before it.
+    pub(super) cancels: u64,
+    /// Dropped when it is answered.
+    pub(super) over: oneshot::Sender<()>,
+}
+
+/// From where on a room tells its editor what happens.
+#[derive(Debug)]
+pub(super) enum Beginning {
+    /// Behind this event.
+    After(u64),
+    Replay(Replay),
+}
+
+/// The history that an editor is told before its request is answered.
+#[derive(Debug)]
+pub(super) struct Replay {
+    pub(super) until: u64,
+    /// Whether it is told, or only read for what is still open.
+    pub(super) told: bool,
+    pub(super) responder: Responder,
+    pub(super) answer: Box<RawValue>,
+}
+
+/// Starts the room's task.
+pub(super) fn spawn(face: &Arc<Face>, shown: String, inbox: Inbox, beginning: Beginning) {
+    let (after, replay) = match beginning {
+        Beginning::After(seq) => (seq, None),
+        Beginning::Replay(replay) => (0, Some(replay)),
+    };
+    let task = Task {
+        face: Arc::clone(face),
+        shown,
+        inbox,
+        replay,
+        seen: after,
+        turns: BTreeMap::new(),
+        said: None,
+        asks: BTreeMap::new(),
+        requests: VecDeque::new(),
+    };
+    face.tasks.spawn(|stop| async move {
+        tokio::select! { biased;
+            () = stop.cancelled() => {}
+            () = task.run() => {}
+        }
+    });
+}
+
+struct Task {
+    face: Arc<Face>,
+    /// What the editor calls the session.
+    shown: String,
+    inbox: Inbox,
+    replay: Option<Replay>,
+    /// The last event that was handled.
+    seen: u64,
+    /// Turns of this editor that are not answered.
+    turns: BTreeMap<TurnId, (Responder, oneshot::Sender<()>)>,
+    /// The agent's own answer to the prompt that is about to end.
+    said: Option<Raw>,
+    asks: BTreeMap<AskId, Open>,
+    /// Requests of the agent that wait for what was told before them.
+    requests: VecDeque<NativeRequest>,
+}
+
+/// An ask without an answer.
+struct Open {
+    ask: Ask,
+    raw: Option<Raw>,
+    /// Cancelled when somebody else has answered; nothing before the editor was asked.
+    settled: Option<CancellationToken>,
+}
+
+/// Why a room closes by itself.
+enum Over {
+    EditorGone,
+    Ended,
+    Unreadable(EngineError),
+}
+
+impl From<SendError> for Over {
+    fn from(_: SendError) -> Self {
+        Self::EditorGone
+    }
+}
+
+impl From<EngineError> for Over {
+    fn from(error: EngineError) -> Self {
+        Self::Unreadable(error)
+    }
+}
+
+impl Task {
+    async fn run(mut self) {
+        let over = match self.live().await {
+            Ok(()) | Err(Over::EditorGone) => return,
+            Err(Over::Ended) => "the session is over".to_owned(),
+            Err(Over::Unreadable(error)) => engine::chain(&error),
+        };
+        // Whoever waits is told; a later prompt finds the room gone.
+        self.face.leave_room(&self.shown);
+        let turns = std::mem::take(&mut self.turns);
+        for (responder, _over) in turns.into_values() {
+            reply(responder, Err(ErrorObject::internal(over.clone()))).await;
+        }
+    }
+
+    async fn live(&mut self) -> Result<(), Over> {
+        let face = Arc::clone(&self.face);
+        let sessions = face.engine.sessions();
+        let mut reader = sessions.events(&self.inbox.id, self.seen + 1).await?;
+        loop {
+            self.catch_up(&mut reader).await?;
+            tokio::select! { biased;
+                prompted = self.inbox.prompts.recv() => match prompted {
+                    Some(prompted) => self.prompt(prompted).await,
+                    None => return Ok(()), // The editor has closed it, or opened it anew.
+                },
+                Some(request) = self.inbox.native.recv() => self.requests.push_back(request),
+                event = reader.next() => match event? {
+                    Some(event) => self.tell(&event).await?,
+                    None => return Err(Over::Ended),
+                },
+            }
+        }
+    }
+
+    /// Tells everything that has happened, and then what was to be told after it.
+    async fn catch_up(&mut self, reader: &mut EventReader) -> Result<(), Over> {
+        while let Some(event) = reader.try_next().await? {
+            self.tell(&event).await?;
+        }
+        let caught_up = self
+            .replay
+            .as_ref()
+            .is_none_or(|replay| replay.until <= self.seen);
+        if !caught_up {
+            return Ok(());
+        }
+        if let Some(replay) = self.replay.take() {
+            reply(replay.responder, Ok(replay.answer)).await;
+        }
+        // An ask that the policy settles at once is settled by now, and the editor is not bothered with it.
+        self.ask_editor().await;
+        while self
+            .requests
+            .front()
+            .is_some_and(|request| request.after <= self.seen)
+        {
+            if let Some(request) = self.requests.pop_front() {
+                self.relay(request).await;
+            }
+        }
+        Ok(())
+    }
+
+    fn style(&self) -> Style<'_> {
+        Style {
+            session: &self.shown,
+            terminals: self.inbox.terminals,
+            notices: self.face.abilities().notices,
+        }
+    }
+
+    async fn tell(&mut self, event: &Event) -> Result<(), Over> {
+        self.seen = event.seq;
+        let told = self.replay.as_ref().is_none_or(|replay| replay.told);
+        let frames = match &event.kind {
+            EventKind::TurnStarted { turn, .. } if self.turns.contains_key(turn) => {
+                self.said = None;
+                Vec::new()
+            }
+            EventKind::TurnStarted { prompt, .. } => {
+                frames::of_prompt(prompt, event.raw.as_ref(), self.style())
+            }
+            EventKind::TurnEnded { turn, stop } => {
+                self.end_turn(*turn, stop).await;
+                Vec::new()
+            }
+            EventKind::Ask(ask) => {
+                let open = Open {
+                    ask: ask.clone(),
+                    raw: event.raw.clone(),
+                    settled: None,
+                };
+                self.asks.insert(ask.id.clone(), open);
+                Vec::new()
+            }
+            EventKind::AskSettled { ask, .. } => {
+                if let Some(settled) = self.asks.remove(ask).and_then(|open| open.settled) {
+                    settled.cancel();
+                }
+                Vec::new()
+            }
+            _ => match frames::prompt_answer(event) {
+                Some(said) => {
+                    self.said = Some(said.clone());
+                    Vec::new()
+                }
+                None => frames::of_event(event, self.style()).into_iter().collect(),
+            },
+        };
+        for Frame { method, params } in frames.into_iter().filter(|_| told) {
+            match self.face.peer.notify(&method, &params).await {
+                // One that no line can carry is missed; the rest of the session is not.
+                Err(SendError::TooLong { length, .. }) => {
+                    tracing::warn!(method, length, "an update is too long for the editor");
+                }
+                sent => sent?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn prompt(&mut self, prompted: Prompted) {
+        let Prompted {
+            text,
+            words,
+            responder,
+            cancels,
+            over,
+        } = prompted;
+        if self.inbox.cancels.count() != cancels {
+            return reply(responder, prompt_answer(&Stop::Cancelled, None)).await;
+        }
+        let prompt = Prompt {
+            text,
+            options: TurnOptions::default(),
+            when_busy: WhenBusy::Queue,
+        };
+        let sessions = self.face.engine.sessions();
+        match sessions.prompt_native(&self.inbox.id, prompt, words).await {
+            Ok(turn) => drop(self.turns.insert(turn, (responder, over))),
+            Err(error) => return reply(responder, Err(error::of_engine(&error))).await,
+        }
+        // A cancel that overtook the prompt on its way found nothing to end.
+        if self.inbox.cancels.count() != cancels
+            && let Err(error) = sessions.cancel(&self.inbox.id).await
+        {
+            tracing::debug!(%error, session = self.inbox.id, "could not cancel");
+        }
+    }
+
+    async fn end_turn(&mut self, turn: TurnId, stop: &Stop) {
+        let said = self.said.take();
+        let Some((responder, _over)) = self.turns.remove(&turn) else {
+            return;
+        };
+        reply(responder, prompt_answer(stop, said.as_ref())).await;
+    }
+
+    /// Asks the editor what is open and was not asked yet.
+    async fn ask_editor(&mut self) {
+        if self.face.asks == Asks::Unheard {
+            return;
+        }
+        let forms = self.face.abilities().forms;
+        for open in self.asks.values_mut().filter(|open| open.settled.is_none()) {
+            let settled = CancellationToken::new();
+            open.settled = Some(settled.clone());
+            let question = asks::question(&open.ask, open.raw.as_ref(), &self.shown);
+            let asking = Asking {
+                face: Arc::clone(&self.face),
+                session: self.inbox.id.clone(),
+                ask: open.ask.clone(),
+            };
+            if question.method == "elicitation/create" && !forms {
+                self.face.tasks.spawn(|_| asking.give_up());
+                continue;
+            }
+            let call = self
+                .face
+                .peer
+                .call_with_cancel(question.method, &question.params);
+            let mut call = Box::pin(call);
+            // Sent now, at its place among the updates; the answer is waited for elsewhere.
+            let first = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
+            self.face.tasks.spawn(|_| async move {
+                let answered = async {
+                    match first {
+                        Poll::Ready(answered) => answered,
+                        Poll::Pending => call.await,
+                    }
+                };
+                tokio::select! { biased;
+                    () = settled.cancelled() => {}
+                    answered = answered => asking.answer(answered).await,
+                }
+            });
+        }
+    }
+
+    /// Has the editor carry out what the agent asks for, or tells it what concerns no session.
+    async fn relay(&self, request: NativeRequest) {
+        let NativeRequest {
+            method,
+            params,
+            answer,
+            ..
+        } = request;
+        let params = params.and_then(|params| with_session(&params.frame, &self.shown));
+        let Some(answer) = answer else {
+            drop(self.face.peer.notify(&method, &params).await); // An editor that has left misses it.
+            return;
+        };
+        let call = match params {
+            Some(params) => self.face.peer.call_with_cancel(&method, &params),
+            None => self
+                .face
+                .peer
+                .call_with_cancel(&method, &super::face::empty()),
+        };
+        let mut call = Box::pin(call);
+        let first = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
+        self.face.tasks.spawn(|_| async move {
+            let mut answer = answer;
+            let answered = async {
+                match first {
+                    Poll::Ready(answered) => answered,
+                    Poll::Pending => call.await,
+                }
+            };
+            let answered = tokio::select! { biased;
+                () = answer.closed() => return, // The agent has withdrawn it.
+                answered = answered => answered,
+            };
+            drop(answer.send(native(answered)));
+        });
+    }
+}
+
+/// An ask on its way through the editor.
+struct Asking {
+    face: Arc<Face>,
+    session: String,
+    ask: Ask,
+}
+
+impl Asking {
+    async fn answer(self, answered: Result<Box<RawValue>, CallError>) {
+        let Ok(result) = answered else {
+            return self.give_up().await;
+        };
+        let answer = asks::answer(&self.ask, &result);
+        let sessions = self.face.engine.sessions();
+        let client = self.face.client();
+        let given = sessions.answer(&self.session, self.ask.id, answer, client);
+        if let Err(error) = given.await {
+            tracing::debug!(%error, "an answer of the editor came too late");
+        }
+    }
+
+    /// The editor cannot answer. Another client may; without one, nobody will.
+    async fn give_up(self) {
+        let sessions = self.face.engine.sessions();
+        let alone = sessions
+            .get(&self.session)
+            .await
+            .is_ok_and(|view| view.clients <= 1);
+        if alone {
+            let denial = self.ask.kind.denial();
+            let client = self.face.client();
+            let given = sessions.answer(&self.session, self.ask.id, denial, client);
+            drop(given.await); // It may be settled meanwhile.
+        }
+    }
+}
+
+fn native(answered: Result<Box<RawValue>, CallError>) -> NativeAnswer {
+    let error = match answered {
+        Ok(result) => return NativeAnswer::Result(result.get().into()),
+        Err(CallError::Remote(error)) => error,
+        Err(error) => ErrorObject::internal(error.to_string()),
+    };
+    let error = to_raw_value(&error).expect("an error has only text keys");
+    NativeAnswer::Error(error.get().into())
+}
+
+/// What a prompt is answered with: the agent's own words where it is known, or ours.
+fn prompt_answer(stop: &Stop, said: Option<&Raw>) -> Result<Box<RawValue>, ErrorObject> {
+    let said = said.and_then(|said| RawValue::from_string(said.frame.to_string()).ok());
+    match stop {
+        Stop::Failed { message } => Err(said
+            .and_then(|said| {
+                crate::members::Members::read(said.get())?
+                    .get("error")
+                    .map(RawValue::get)
+                    .map(str::to_owned)
+            })
+            .and_then(|error| serde_json::from_str(&error).ok())
+            .unwrap_or_else(|| ErrorObject::internal(message.clone()))),
+        Stop::EndTurn
+        | Stop::MaxTokens
+        | Stop::MaxTurnRequests
+        | Stop::Refusal
+        | Stop::Cancelled => {
+            let ours = || {
+                to_raw_value(&json!({ "stopReason": stop.as_str() })).expect("text can be written")
+            };
+            let own = said.filter(|said| said.get().contains("\"stopReason\""));
+            Ok(own.unwrap_or_else(ours))
+        }
+    }
+}

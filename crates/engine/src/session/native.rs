@@ -1,0 +1,106 @@
+//! What passes between a client and an agent that speak the same protocol, beside what every agent understands: the
+//! words a conversation is opened and prompted with, messages that have no other meaning here, and what the agent asks
+//! of its client's machine.
+
+use std::{path::PathBuf, sync::Arc};
+
+use domain::turn::Raw;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{CreateSession, Driver, DriverError, EngineError, SessionView};
+
+/// What a driver remembers word for word of what its agent said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum About<'a> {
+    /// When it was connected.
+    Agent,
+    /// When the conversation was opened.
+    Conversation(&'a str),
+}
+
+/// The request with which a client opened a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NativeOpen {
+    pub method: String,
+    /// Its params.
+    pub params: Raw,
+}
+
+/// A message of a client's that only the agent's own protocol has words for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NativeMessage {
+    /// The agent's own id of the conversation it is about; it takes the place of the client's.
+    pub conversation: Option<String>,
+    pub method: String,
+    pub params: Option<Raw>,
+    pub expects: Expects,
+}
+
+/// Whether a message is a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expects {
+    Answer,
+    Nothing,
+}
+
+/// What came back: a result, or an error in the sender's own words. JSON text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NativeAnswer {
+    Result(Arc<str>),
+    Error(Arc<str>),
+}
+
+/// Something that an agent asks of its client, or tells it outside of any conversation.
+#[derive(Debug)]
+pub struct NativeRequest {
+    pub method: String,
+    pub params: Option<Raw>,
+    /// The number of the newest event at that moment; the client sees those first.
+    pub after: u64,
+    /// Nothing for what is only told.
+    pub answer: Option<oneshot::Sender<NativeAnswer>>,
+}
+
+/// A client that does for the agent what this machine would do, and what it could not.
+#[derive(Debug, Clone)]
+pub struct Lent {
+    pub to: mpsc::Sender<NativeRequest>,
+    /// Methods that the driver knows and the client carries out instead. What the driver does not know always goes there.
+    pub instead: Vec<&'static str>,
+}
+
+/// A conversation that a client opens in its agent's own words.
+#[derive(Debug, Clone)]
+pub struct NativeSession {
+    pub create: CreateSession,
+    /// Where it takes place, if not in the workspace.
+    pub cwd: Option<PathBuf>,
+    pub open: NativeOpen,
+    /// The agent's own id of a conversation to take up.
+    pub resume: Option<String>,
+}
+
+/// A session that is not over, with what its agent calls it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Thread {
+    pub view: SessionView,
+    pub cwd: PathBuf,
+    pub conversation: Option<String>,
+}
+
+/// A conversation that is open in an agent now.
+#[derive(Debug, Clone)]
+pub struct OpenConversation {
+    pub driver: Arc<dyn Driver>,
+    pub conversation: String,
+}
+
+/// Why a conversation could not be opened in its agent.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    Agent(#[from] DriverError),
+}
