@@ -1,0 +1,15 @@
+//! The node's page in a browser, and the small API that it uses.
+//!
+//! The page is plain JavaScript in `web/`, part of the binary as it is. It reads lists, posts acts, and follows one
+//! stream of events that goes on where it broke off. The listener in front of it knows who is asking.
+
+mod agents;
+mod answer;
+mod journal;
+mod page;
+mod records;
+mod router;
+mod sessions;
+mod stream;
+
+pub use router::{Config, Workflows, router};

@@ -1,0 +1,140 @@
+//! Sessions on the page: look, begin, prompt, cancel, end, and answer what they ask.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+use domain::{
+    Name,
+    session::{ClientId, WhenBusy},
+    turn::{Answer as Said, Ask, AskId, EventKind},
+};
+use engine::{AttachAs, CreateSession, EngineError, Prompt, SessionView, TurnOptions};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    answer::{Answer, Refused, done, json_of},
+    router::Config,
+};
+
+/// The client that everybody on a page is.
+pub(crate) fn client() -> ClientId {
+    ClientId("dashboard".to_owned())
+}
+
+/// How far back open asks are looked for; what is older than that was asked in another turn.
+const LOOK_BACK: u64 = 1_000;
+
+pub(crate) async fn list(State(config): State<Arc<Config>>) -> Answer {
+    json_of(&config.engine.sessions().list(None))
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct NewSession {
+    agent: String,
+}
+
+pub(crate) async fn create(
+    State(config): State<Arc<Config>>,
+    Json(new): Json<NewSession>,
+) -> Answer {
+    let agent = Name::parse(&new.agent).map_err(|error| Refused::bad(error.to_string()))?;
+    let sessions = config.engine.sessions();
+    let create = CreateSession {
+        agent: agent.clone(),
+        client: Some("dashboard".to_owned()),
+        idle_ttl: None,
+    };
+    let created = match sessions.create(create.clone()).await {
+        // Whoever wants to talk to an agent wants it to run.
+        Err(EngineError::NotStarted { .. }) => {
+            config.engine.start(agent.as_str()).await?;
+            sessions.create(create).await?
+        }
+        created => created?,
+    };
+    json_of(&created)
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct NewPrompt {
+    text: String,
+}
+
+pub(crate) async fn prompt(
+    State(config): State<Arc<Config>>,
+    Path(id): Path<String>,
+    Json(new): Json<NewPrompt>,
+) -> Answer {
+    let sessions = config.engine.sessions();
+    let attach = AttachAs {
+        client: client(),
+        answers: true,
+    };
+    sessions.attach(&id, attach).await?;
+    let prompt = Prompt {
+        text: new.text,
+        options: TurnOptions::default(),
+        when_busy: WhenBusy::Queue,
+    };
+    let turn = sessions.prompt(&id, prompt).await?;
+    json_of(&json!({ "turn": turn }))
+}
+
+pub(crate) async fn cancel(State(config): State<Arc<Config>>, Path(id): Path<String>) -> Answer {
+    config.engine.sessions().cancel(&id).await?;
+    done()
+}
+
+pub(crate) async fn close(State(config): State<Arc<Config>>, Path(id): Path<String>) -> Answer {
+    config.engine.sessions().close(&id).await?;
+    done()
+}
+
+pub(crate) async fn answer(
+    State(config): State<Arc<Config>>,
+    Path((id, ask)): Path<(String, String)>,
+    Json(answer): Json<Said>,
+) -> Answer {
+    let sessions = config.engine.sessions();
+    sessions.answer(&id, AskId(ask), answer, client()).await?;
+    done()
+}
+
+/// Everything that waits for an answer, on whatever face it was asked.
+pub(crate) async fn asks(State(config): State<Arc<Config>>) -> Answer {
+    let mut asks: Vec<Value> = Vec::new();
+    for session in config.engine.sessions().list(None) {
+        if session.asks > 0 {
+            for ask in open_asks(&config, &session).await? {
+                asks.push(json!({
+                    "session": session.session_id,
+                    "agent": session.agent_name,
+                    "ask": ask,
+                }));
+            }
+        }
+    }
+    json_of(&asks)
+}
+
+async fn open_asks(config: &Config, session: &SessionView) -> Result<Vec<Ask>, EngineError> {
+    let from = session.last_seq.saturating_sub(LOOK_BACK).max(1);
+    let sessions = config.engine.sessions();
+    let mut reader = sessions.events(&session.session_id, from).await?;
+    let mut open: Vec<Ask> = Vec::new();
+    while let Some(event) = reader.try_next().await? {
+        match &event.kind {
+            EventKind::Ask(ask) => open.push(ask.clone()),
+            EventKind::AskSettled { ask, .. } => open.retain(|known| known.id != *ask),
+            _ => {}
+        }
+        if event.seq >= session.last_seq {
+            break;
+        }
+    }
+    Ok(open)
+}

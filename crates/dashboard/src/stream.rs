@@ -1,0 +1,210 @@
+//! The one stream that the page follows: new lines of the journal, and the events of the session it shows.
+//!
+//! Each event's id says how far both have come, so that a page that was away goes on without loss.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use axum::{
+    extract::{Query, State},
+    http::HeaderMap,
+    response::{
+        IntoResponse, Response, Sse,
+        sse::{Event, KeepAlive},
+    },
+};
+use engine::{AttachAs, EventReader, JournalQuery};
+use futures_util::{Stream, stream};
+use serde::Deserialize;
+
+use crate::{answer::Refused, journal::line, router::Config, sessions::client};
+
+/// Lines taken from the journal at a time.
+const LINES: u32 = 500;
+
+/// So that both ends notice a line that is dead.
+const BREATH: Duration = Duration::from_secs(15);
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Follow {
+    /// The session that is shown, if any.
+    session: Option<String>,
+    /// Its first event that is wanted.
+    #[serde(default)]
+    from: u64,
+}
+
+/// Where a page has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    journal: i64,
+    event: u64,
+}
+
+impl Place {
+    fn parse(text: &str) -> Option<Self> {
+        let (journal, event) = text.split_once('.')?;
+        Some(Self {
+            journal: journal.parse().ok()?,
+            event: event.parse().ok()?,
+        })
+    }
+
+    fn id(self) -> String {
+        format!("{}.{}", self.journal, self.event)
+    }
+}
+
+struct Follower {
+    config: Arc<Config>,
+    growth: tokio::sync::watch::Receiver<u64>,
+    reader: Option<EventReader>,
+    place: Place,
+    session: Option<String>,
+}
+
+pub(crate) async fn follow(
+    State(config): State<Arc<Config>>,
+    Query(wanted): Query<Follow>,
+    headers: HeaderMap,
+) -> Result<Response, Refused> {
+    let known = headers
+        .get("last-event-id")
+        .and_then(|value| value.to_str().ok())
+        .and_then(Place::parse);
+    let place = match known {
+        Some(place) => place,
+        None => Place {
+            journal: newest(&config).await?,
+            event: wanted.from.max(1) - 1,
+        },
+    };
+    let reader = match &wanted.session {
+        None => None,
+        Some(id) => {
+            let attach = AttachAs {
+                client: client(),
+                answers: true,
+            };
+            // A session that is over can be read but not attached to.
+            let _ = config.engine.sessions().attach(id, attach).await;
+            Some(config.engine.sessions().events(id, place.event + 1).await?)
+        }
+    };
+    let follower = Follower {
+        growth: config.engine.journal_growth(),
+        config,
+        reader,
+        place,
+        session: wanted.session,
+    };
+    let events = Sse::new(events(follower)).keep_alive(KeepAlive::new().interval(BREATH));
+    Ok(events.into_response())
+}
+
+async fn newest(config: &Config) -> Result<i64, Refused> {
+    let query = JournalQuery {
+        newest: Some(1),
+        ..JournalQuery::default()
+    };
+    let rows = config.engine.journal(query).await?;
+    Ok(rows.last().map_or(0, |row| row.seq))
+}
+
+fn events(follower: Follower) -> impl Stream<Item = Result<Event, Infallible>> {
+    stream::unfold(
+        (follower, Vec::new()),
+        |(mut follower, mut ready)| async move {
+            loop {
+                if let Some(event) = ready.pop() {
+                    return Some((Ok(event), (follower, ready)));
+                }
+                ready = follower.next().await?;
+                ready.reverse();
+            }
+        },
+    )
+}
+
+impl Follower {
+    /// The next events in order; nothing when the stream is over.
+    async fn next(&mut self) -> Option<Vec<Event>> {
+        let stop = self.config.stop.clone();
+        let lines = self.lines().await;
+        if !lines.is_empty() {
+            return Some(lines);
+        }
+        tokio::select! { biased;
+            () = stop.cancelled() => None,
+            event = next_of(&mut self.reader) => match event {
+                Some((seq, text)) => {
+                    self.place.event = seq;
+                    Some(vec![self.event("session", text)])
+                }
+                None => {
+                    self.reader = None; // The session is over; the journal goes on.
+                    Some(Vec::new())
+                }
+            },
+            changed = self.growth.changed() => changed.ok().map(|()| Vec::new()),
+        }
+    }
+
+    async fn lines(&mut self) -> Vec<Event> {
+        let query = JournalQuery {
+            after_seq: Some(self.place.journal),
+            newest: Some(LINES),
+            ..JournalQuery::default()
+        };
+        self.growth.mark_unchanged();
+        let rows = self.config.engine.journal(query).await.unwrap_or_default();
+        let mut events = Vec::with_capacity(rows.len());
+        for row in rows {
+            self.place.journal = row.seq;
+            events.push(self.event("journal", line(&row).to_string()));
+        }
+        events
+    }
+
+    fn event(&self, name: &str, text: String) -> Event {
+        Event::default().event(name).id(self.place.id()).data(text)
+    }
+}
+
+/// The next event of the session; never without one.
+async fn next_of(reader: &mut Option<EventReader>) -> Option<(u64, String)> {
+    match reader {
+        None => std::future::pending().await,
+        Some(reader) => {
+            let event = reader.next().await.ok().flatten()?;
+            let text = serde_json::to_string(&*event).unwrap_or_default();
+            Some((event.seq, text))
+        }
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let Some(session) = self.session.take() else {
+            return;
+        };
+        let sessions = self.config.engine.sessions().clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            drop(runtime.spawn(async move { sessions.detach(&session, client()).await }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_read_back_from_its_id() {
+        let place = Place {
+            journal: 17,
+            event: 4,
+        };
+        assert_eq!(Place::parse(&place.id()), Some(place));
+        assert_eq!(Place::parse("x"), None);
+    }
+}
