@@ -84,7 +84,7 @@ impl Scene {
 fn python() -> String {
     std::env::var("AGENTCRAFT_TEST_PYTHON").unwrap_or_else(|_| {
         let home = std::env::var("HOME").unwrap();
-        format!("{home}/.cache/agentcraft-test/venv/bin/python")
+        format!("{home}/.cache/agentcraft-test/venv-main/bin/python")
     })
 }
 
