@@ -7,10 +7,6 @@
 //!   gives [`Effect`]s (start this, ask that, the run is over). Write [`Machine::state`] down before performing them; a run
 //!   is taken up from it with [`Machine::restore`] and [`Input::Recover`], which never repeats a step that had ended.
 //! - [`Mask`] takes secrets out of a stream.
-//!
-//! How a runner uses it: `load` → `check_inputs` (inside `Machine::new`) → `apply(Begin)` → for each effect: perform it
-//! in a task of its own, answer with the input that the effect names. Sub-workflows are runs of their own: on
-//! `Action::Workflow` make another machine with the given call stack, and answer with `StepResult::from(&finish)`.
 
 mod check;
 mod describe;

@@ -55,7 +55,7 @@ impl Rule {
     }
 }
 
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 27] = [
     Rule::pure(
         "jsonrpc",
         &[],
@@ -82,6 +82,21 @@ const RULES: [Rule; 15] = [
         ],
         &[],
     ),
+    Rule::pure(
+        "workflow",
+        &["domain"],
+        &[
+            "expr-lang",
+            "gotmpl",
+            "regex",
+            "serde",
+            "serde-saphyr",
+            "serde_json",
+            "strsim",
+            "thiserror",
+        ],
+        &[],
+    ),
     Rule::shell("platform", &[]),
     Rule::shell("store", &["domain"]),
     Rule::shell(
@@ -98,7 +113,30 @@ const RULES: [Rule; 15] = [
     ),
     Rule::shell("print", &["domain", "engine", "platform"]),
     Rule::shell("builtin", &["jsonrpc", "platform"]),
-    Rule::shell("mcp", &["jsonrpc", "platform", "wire"]),
+    Rule::shell(
+        "mcp",
+        &["catalog", "domain", "engine", "jsonrpc", "platform", "wire"],
+    ),
+    Rule::shell(
+        "runner",
+        &[
+            "catalog", "domain", "engine", "platform", "store", "workflow",
+        ],
+    ),
+    Rule::shell("model", &["catalog", "domain", "engine", "platform", "wire"]),
+    Rule::shell("listener", &["domain", "engine", "platform"]),
+    Rule::shell("runs", &["domain", "engine", "platform", "wire"]),
+    Rule::shell("a2a", &["domain", "engine", "platform", "wire"]),
+    Rule::shell("smcp", &["catalog", "domain", "engine", "platform", "wire"]),
+    // Data planes: libraries below the crate that lends workspaces, not faces.
+    Rule::shell("archive", &["platform"]),
+    Rule::shell("sftp", &["platform"]),
+    Rule::shell(
+        "awcp",
+        &["archive", "domain", "engine", "platform", "sftp", "wire"],
+    ),
+    Rule::shell("lan", &["catalog", "domain", "engine", "platform", "wire"]),
+    Rule::shell("dashboard", &["domain", "engine", "platform"]),
     Rule::shell(TESTKIT, &["wire"]),
     Rule {
         name: "agentcraft",
@@ -114,14 +152,27 @@ const TESTKIT: &str = "testkit";
 /// An agent to test against, for crates that may not use it otherwise.
 const BUILTIN: &str = "builtin";
 
+/// What an engine of a test keeps its state in.
+const STORE: &str = "store";
+
 /// Libraries with few homes: what they pull in, or what they decide, must not spread.
-const HOMES: [(&str, &[&str]); 6] = [
+const HOMES: [(&str, &[&str]); 16] = [
     ("anyhow", &["agentcraft", TESTKIT, "xtask"]),
     ("clap", &["agentcraft", "xtask"]),
+    ("expr-lang", &["workflow"]),
+    ("gotmpl", &["workflow"]),
+    ("landlock", &["awcp"]),
+    ("mdns-sd", &["lan"]),
     ("notify", &["engine"]),
+    ("object_store", &["runs"]),
+    ("rcgen", &["listener"]),
     ("rmcp", &["mcp"]),
     ("rusqlite", &["store"]),
+    ("russh", &["sftp"]),
+    ("socketioxide", &["smcp"]),
+    ("tar", &["archive"]),
     ("tracing-subscriber", &["agentcraft"]),
+    ("zip", &["archive"]),
 ];
 
 #[derive(Debug, Deserialize)]
@@ -237,8 +288,10 @@ impl Rule {
         let allowed = match self.ours {
             _ if name == TESTKIT => is_dev,
             Ours::All => true,
-            // The built-in agent is the counterpart that tests of any crate may talk to.
-            Ours::Only(names) => names.contains(&name) || (is_dev && name == BUILTIN),
+            // Tests of any crate may talk to the built-in agent, and open an engine of their own in a store.
+            Ours::Only(names) => {
+                names.contains(&name) || (is_dev && (name == BUILTIN || name == STORE))
+            }
         };
         (!allowed).then(|| {
             format!(

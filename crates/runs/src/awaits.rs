@@ -1,0 +1,221 @@
+//! Asks of a turn as awaits of a run, and a caller's words as the answer.
+
+use domain::{
+    Name,
+    permission::{self, Call},
+    turn::{Answer, AskId, AskKind, AskOption, OptionKind, ToolCall},
+};
+use serde_json::{Map, Value, json};
+use wire::runs::{AwaitMetadata, AwaitRequest, Message, Part};
+
+use crate::record::Standing;
+
+/// What a tool was given, as far as it is shown in a question.
+const INPUT_SHOWN: usize = 2000;
+
+/// Words that say yes once, in the languages of our users.
+const YES: [&str; 12] = [
+    "yes", "y", "ok", "okay", "allow", "approve", "confirm", "sure", "是", "好", "允许", "确认",
+];
+
+/// Words that say no.
+const NO: [&str; 10] = [
+    "no", "n", "deny", "reject", "refuse", "cancel", "stop", "否", "不", "拒绝",
+];
+
+/// The ask as the caller sees it.
+pub(crate) fn request(id: &AskId, kind: &AskKind, agent: &Name) -> AwaitRequest {
+    let metadata = metadata(id, kind);
+    let mut part = Part::text(words(kind));
+    // Both standard clients drop the metadata of an await and keep unknown fields of a part.
+    part.extra = Map::from_iter([
+        ("severity".to_owned(), json!(metadata.severity)),
+        ("reversible".to_owned(), json!(metadata.reversible)),
+    ]);
+    part.extra.retain(|_, value| !value.is_null());
+    let mut parts = vec![part];
+    if let AskKind::Question {
+        schema: Some(schema),
+        ..
+    } = kind
+    {
+        let mut form = Part::text(schema.clone());
+        form.name = Some("answer-schema.json".to_owned());
+        form.content_type = "application/schema+json".to_owned();
+        parts.push(form);
+    }
+    AwaitRequest {
+        kind: "message".to_owned(),
+        message: Message::new(&format!("agent/{agent}"), parts),
+        metadata: Some(metadata),
+    }
+}
+
+fn metadata(id: &AskId, kind: &AskKind) -> AwaitMetadata {
+    let mut extra = Map::from_iter([("ask".to_owned(), json!(id.0))]);
+    let (severity, reversible) = match kind {
+        AskKind::Permission { options, tool, .. } => {
+            extra.insert("options".to_owned(), json!(options));
+            extra.insert("tool".to_owned(), json!(tool));
+            if is_final(kind) {
+                (Some("destructive"), Some(false))
+            } else {
+                (Some("normal"), None)
+            }
+        }
+        AskKind::Question { .. } => (None, None),
+    };
+    AwaitMetadata {
+        severity: severity.map(str::to_owned),
+        reversible,
+        extra,
+    }
+}
+
+/// Whether the act cannot be undone: the agent says so, or its look does.
+pub(crate) fn is_final(kind: &AskKind) -> bool {
+    match kind {
+        AskKind::Permission {
+            tool, destructive, ..
+        } => *destructive || permission::is_destructive(&Call::of(tool, "/")),
+        AskKind::Question { .. } => false,
+    }
+}
+
+fn words(kind: &AskKind) -> String {
+    match kind {
+        AskKind::Question { text, .. } => text.clone(),
+        AskKind::Permission { tool, options, .. } => {
+            let input = tool.input.as_deref().unwrap_or_default();
+            let shown: String = input.chars().take(INPUT_SHOWN).collect();
+            let with = if shown.is_empty() {
+                String::new()
+            } else {
+                format!("\n{shown}")
+            };
+            let choices: Vec<String> = options
+                .iter()
+                .map(|option| format!("{} ({})", option.id, option.name))
+                .collect();
+            format!(
+                "The agent asks for permission: {}{with}\nAnswer with one of: {}",
+                tool.title,
+                choices.join(", ")
+            )
+        }
+    }
+}
+
+/// What a caller's messages answer; the error says what would.
+pub(crate) fn answer(kind: &AskKind, messages: &[Message]) -> Result<Answer, String> {
+    let parts = || messages.iter().flat_map(|message| &message.parts);
+    let text: Vec<&str> = parts().filter_map(Part::as_text).collect();
+    let text = text.join("\n");
+    match kind {
+        AskKind::Question { .. } if text.is_empty() => Err("it has no words".to_owned()),
+        AskKind::Question { .. } => Ok(Answer::Text { text }),
+        AskKind::Permission { options, .. } => {
+            let chosen = parts().find_map(chosen_option);
+            let said = chosen.unwrap_or(text);
+            choose(kind, options, said.trim()).ok_or_else(|| {
+                let ids: Vec<&str> = options.iter().map(|option| option.id.as_str()).collect();
+                format!("say one of {}, yes or no", ids.join(", "))
+            })
+        }
+    }
+}
+
+/// `{"option": "id"}`, for programs.
+fn chosen_option(part: &Part) -> Option<String> {
+    if part.content_type != "application/json" {
+        return None;
+    }
+    let value: Value = serde_json::from_str(part.as_text()?).ok()?;
+    value.get("option")?.as_str().map(str::to_owned)
+}
+
+fn choose(kind: &AskKind, options: &[AskOption], said: &str) -> Option<Answer> {
+    let word = said.trim_end_matches(['.', '!', '。', '！']).to_lowercase();
+    let named = options
+        .iter()
+        .find(|option| option.id == said || option.name.to_lowercase() == word);
+    if let Some(option) = named {
+        return Some(Answer::Option {
+            id: option.id.clone(),
+        });
+    }
+    if YES.contains(&word.as_str()) {
+        // A plain yes is for this once, whatever else the agent offers.
+        let option = kind.option(OptionKind::AllowOnce)?;
+        return Some(Answer::Option {
+            id: option.id.clone(),
+        });
+    }
+    NO.contains(&word.as_str()).then(|| kind.denial())
+}
+
+/// The prompt that goes on where a turn that is gone had asked.
+pub(crate) fn go_on(kind: &AskKind, answer: &Answer) -> String {
+    match (kind, answer) {
+        (AskKind::Question { text, .. }, Answer::Text { text: answer }) => {
+            format!("You asked:\n{text}\n\nThe answer is:\n{answer}\n\nGo on with the task.")
+        }
+        (AskKind::Permission { tool, .. }, answer) => {
+            let allowed = match chosen_kind(kind, answer) {
+                Some(OptionKind::AllowOnce | OptionKind::AllowAlways) => "allowed",
+                Some(OptionKind::RejectOnce | OptionKind::RejectAlways) | None => "not allowed",
+            };
+            format!(
+                "You asked for permission: {}\n\nThis is {allowed}. Go on with the task.",
+                tool.title
+            )
+        }
+        (AskKind::Question { text, .. }, Answer::Declined | Answer::Option { .. }) => {
+            format!("You asked:\n{text}\n\nThere is no answer. Go on with the task as you can.")
+        }
+    }
+}
+
+/// What an answer to a turn that is gone means for the same act asked about again.
+pub(crate) fn standing(kind: &AskKind, answer: &Answer) -> Option<Standing> {
+    let AskKind::Permission { tool, .. } = kind else {
+        return None;
+    };
+    Some(Standing {
+        title: tool.title.clone(),
+        input: tool.input.clone(),
+        kind: chosen_kind(kind, answer)?,
+    })
+}
+
+/// The answer that stands for this ask, if it is about the very same act.
+pub(crate) fn standing_answer(standing: &Standing, kind: &AskKind) -> Option<Answer> {
+    let AskKind::Permission { tool, .. } = kind else {
+        return None;
+    };
+    if !is_same_act(standing, tool) {
+        return None;
+    }
+    let option = kind.option(standing.kind)?;
+    Some(Answer::Option {
+        id: option.id.clone(),
+    })
+}
+
+fn is_same_act(standing: &Standing, tool: &ToolCall) -> bool {
+    standing.title == tool.title && standing.input == tool.input
+}
+
+fn chosen_kind(kind: &AskKind, answer: &Answer) -> Option<OptionKind> {
+    match (kind, answer) {
+        (AskKind::Permission { options, .. }, Answer::Option { id }) => options
+            .iter()
+            .find(|option| option.id == *id)
+            .map(|option| option.kind),
+        (AskKind::Permission { .. } | AskKind::Question { .. }, _) => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "awaits_tests.rs"]
+mod tests;

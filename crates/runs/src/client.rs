@@ -1,0 +1,325 @@
+//! The client of the runs API: for the driver of a peer's agent, for the command line, for whoever routes intents.
+
+mod pinned;
+mod sse;
+mod stream;
+
+use std::{fmt, time::Duration};
+
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use wire::runs::{ErrorBody, Manifest, Message, Mode, Part, Run, RunCreate};
+
+pub use stream::RunStream;
+
+use crate::router::CHAIN_HEADER;
+
+/// How long a peer may take to be reached.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long an answer that is no stream may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+
+/// A stream that says nothing for so long is dead: servers of ours speak every fifteen seconds, others may not.
+const SILENCE_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// An answer that is no stream.
+const ANSWER_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// Where a node is, and how it is known.
+#[derive(Clone)]
+pub struct PeerAddress {
+    /// Such as `https://node.example:7420`.
+    pub url: String,
+    pub token: Option<String>,
+    /// `sha256:` and the hash of its certificate; without it, the machine's own roots decide.
+    pub fingerprint: Option<String>,
+}
+
+impl fmt::Debug for PeerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PeerAddress")
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a peer did not do what it was asked.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ClientError {
+    #[error("{url} is not an address of a node: {why}")]
+    Address { url: String, why: String },
+    /// The caller marks the peer as away and tells the human.
+    #[error("{url} cannot be reached: {why}")]
+    Unreachable { url: String, why: String },
+    #[error("the peer refused: {message}")]
+    Refused {
+        status: u16,
+        code: String,
+        message: String,
+        suggestion: Option<String>,
+        details: Option<Value>,
+    },
+    #[error("the peer does not follow the protocol: {what}")]
+    Protocol { what: String },
+}
+
+impl ClientError {
+    /// The session that was named is gone; a new one must begin.
+    pub fn is_expired_session(&self) -> bool {
+        match self {
+            Self::Refused { status, .. } => *status == StatusCode::GONE.as_u16(),
+            Self::Address { .. } | Self::Unreachable { .. } | Self::Protocol { .. } => false,
+        }
+    }
+
+    pub fn is_not_found(&self) -> bool {
+        match self {
+            Self::Refused { status, .. } => *status == StatusCode::NOT_FOUND.as_u16(),
+            Self::Address { .. } | Self::Unreachable { .. } | Self::Protocol { .. } => false,
+        }
+    }
+}
+
+/// A client of one node. Clones share its connections.
+#[derive(Clone, Debug)]
+pub struct Client {
+    http: reqwest::Client,
+    base: String,
+    token: Option<Token>,
+}
+
+/// Shown nowhere.
+#[derive(Clone)]
+struct Token(String);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl Client {
+    pub fn new(address: PeerAddress) -> Result<Self, ClientError> {
+        let base = address.url.trim_end_matches('/').to_owned();
+        let wrong = |why: &str| ClientError::Address {
+            url: base.clone(),
+            why: why.to_owned(),
+        };
+        if !base.starts_with("http://") && !base.starts_with("https://") {
+            return Err(wrong("it begins with neither http:// nor https://"));
+        }
+        let mut builder = reqwest::Client::builder()
+            .connect_timeout(CONNECT_WITHIN)
+            .read_timeout(SILENCE_MAX)
+            // A token must not follow a redirect to somebody else.
+            .redirect(reqwest::redirect::Policy::none());
+        if let Some(fingerprint) = &address.fingerprint {
+            let config = pinned::config(fingerprint).map_err(|why| wrong(&why))?;
+            builder = builder.tls_backend_preconfigured(config);
+        }
+        let http = builder.build().map_err(|error| wrong(&error.to_string()))?;
+        Ok(Self {
+            http,
+            base,
+            token: address.token.map(Token),
+        })
+    }
+
+    pub fn url(&self) -> &str {
+        &self.base
+    }
+
+    /// Whether anybody answers.
+    pub async fn ping(&self) -> Result<(), ClientError> {
+        let _: Value = self.get_json("/ping").await?;
+        Ok(())
+    }
+
+    /// What the node says of itself.
+    pub async fn manifest(&self) -> Result<Manifest, ClientError> {
+        self.get_json("/manifest").await
+    }
+
+    /// Its agents, as far as we may see them.
+    pub async fn agents(&self) -> Result<Vec<Manifest>, ClientError> {
+        #[derive(serde::Deserialize)]
+        struct Page {
+            agents: Vec<Manifest>,
+        }
+        let page: Page = self.get_json("/agents?limit=1000").await?;
+        Ok(page.agents)
+    }
+
+    /// How a run stands.
+    pub async fn read(&self, run: &str) -> Result<Run, ClientError> {
+        self.get_json(&format!("/runs/{run}")).await
+    }
+
+    /// Whether the node still knows a session.
+    pub async fn knows_session(&self, id: &str) -> Result<bool, ClientError> {
+        match self.get_json::<Value>(&format!("/sessions/{id}")).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_not_found() || error.is_expired_session() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Begins a run and follows it; `chain` is who has called whom until here.
+    pub async fn run(
+        &self,
+        create: &RunCreate,
+        chain: &[String],
+    ) -> Result<RunStream, ClientError> {
+        let mut request = self.request(Method::POST, "/runs");
+        if !chain.is_empty() {
+            request = request.header(CHAIN_HEADER, chain.join(","));
+        }
+        let response = self.send(request.json(create)).await?;
+        let id = response
+            .headers()
+            .get("run-id")
+            .and_then(|id| id.to_str().ok())
+            .map(str::to_owned);
+        Ok(RunStream::new(self.clone(), response, id, 0))
+    }
+
+    /// Answers what a run awaits, and follows it on; `seen` is how many events were seen of it.
+    pub async fn resume(
+        &self,
+        run: &str,
+        message: Message,
+        seen: u64,
+    ) -> Result<RunStream, ClientError> {
+        let body = json!({
+            "run_id": run,
+            "await_resume": { "type": "message", "message": message },
+            "mode": "stream",
+        });
+        let request = self.request(Method::POST, &format!("/runs/{run}"));
+        let response = self.send(request.json(&body)).await?;
+        let id = Some(run.to_owned());
+        Ok(RunStream::new(self.clone(), response, id, seen))
+    }
+
+    /// Asks for the end of a run; one that is over is no error.
+    pub async fn cancel(&self, run: &str) -> Result<(), ClientError> {
+        let request = self.request(Method::POST, &format!("/runs/{run}/cancel"));
+        match self.send(request.timeout(ANSWER_WITHIN)).await {
+            Ok(_) => Ok(()),
+            Err(ClientError::Refused {
+                status: 403 | 404 | 409,
+                ..
+            }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Ends a session; one that is not there is no error.
+    pub async fn close_session(&self, id: &str) -> Result<(), ClientError> {
+        let request = self.request(Method::DELETE, &format!("/sessions/{id}"));
+        match self.send(request.timeout(ANSWER_WITHIN)).await {
+            Ok(_) => Ok(()),
+            // Standard servers have no such method.
+            Err(ClientError::Refused {
+                status: 404 | 405 | 410,
+                ..
+            }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.http.request(method, format!("{}{path}", self.base));
+        match &self.token {
+            Some(token) => request.bearer_auth(&token.0),
+            None => request,
+        }
+    }
+
+    async fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        let request = self.request(Method::GET, path).timeout(ANSWER_WITHIN);
+        self.read_json(self.send(request).await?).await
+    }
+
+    async fn read_json<T: DeserializeOwned>(&self, response: Response) -> Result<T, ClientError> {
+        let bytes = self.body(response).await?;
+        serde_json::from_slice(&bytes).map_err(|error| ClientError::Protocol {
+            what: error.to_string(),
+        })
+    }
+
+    async fn body(&self, mut response: Response) -> Result<Vec<u8>, ClientError> {
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response
+            .chunk()
+            .await
+            .map_err(|error| self.unreachable(error))?
+        {
+            if bytes.len() + chunk.len() > ANSWER_BYTES_MAX {
+                return Err(ClientError::Protocol {
+                    what: format!("an answer is longer than {ANSWER_BYTES_MAX} bytes"),
+                });
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(bytes)
+    }
+
+    /// A success, or the refusal in the peer's own words.
+    async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+        let response = request
+            .send()
+            .await
+            .map_err(|error| self.unreachable(error))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let bytes = self.body(response).await.unwrap_or_default();
+        Err(refusal(status, &bytes))
+    }
+
+    fn unreachable(&self, error: reqwest::Error) -> ClientError {
+        let why = engine::chain(&error.without_url());
+        ClientError::Unreachable {
+            url: self.base.clone(),
+            why,
+        }
+    }
+}
+
+fn refusal(status: StatusCode, bytes: &[u8]) -> ClientError {
+    let body: Option<ErrorBody> = serde_json::from_slice(bytes).ok();
+    let Some(body) = body else {
+        return ClientError::Refused {
+            status: status.as_u16(),
+            code: "refused".to_owned(),
+            message: format!("it answered {status}"),
+            suggestion: None,
+            details: None,
+        };
+    };
+    let (code, suggestion, details) = match body.error {
+        Some(error) => (error.code, error.suggestion, error.details),
+        None => (body.code, None, body.data),
+    };
+    ClientError::Refused {
+        status: status.as_u16(),
+        code,
+        message: body.message,
+        suggestion,
+        details,
+    }
+}
+
+/// A request for a run in the words of one prompt.
+pub fn prompt(agent: Option<String>, text: impl Into<String>) -> RunCreate {
+    RunCreate {
+        agent_name: agent,
+        input: vec![Message::new("user", vec![Part::text(text)])],
+        mode: Some(Mode::Stream),
+        ..RunCreate::default()
+    }
+}

@@ -1,0 +1,356 @@
+//! A new run: what is checked before there is one, and how the same request is told from a second one.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use domain::{Name, chain, run::Limits, run::Run};
+use engine::{Caller, Keep, Note};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+use wire::runs::{Message, RunCreate, RunMetadata};
+
+use crate::{
+    error::RunsError,
+    exchange::{Label, hex},
+    history,
+    node::{Handle, Runs},
+    prompt,
+    record::{self, Dialect, KEY, RUN, RunRecord, SessionRecord},
+};
+
+/// Messages and parts of one request: more is not something anybody said.
+const MESSAGES_MAX: usize = 256;
+
+/// The shortest time for the work that a caller may ask for.
+const WORK_MIN_SECS: f64 = 0.001;
+
+/// A key that a caller chose for its request.
+const KEY_MAX: usize = 255;
+
+/// What came with a request beside its body.
+#[derive(Debug, Clone)]
+pub(crate) struct Around {
+    pub(crate) caller: Caller,
+    /// How the caller reached us.
+    pub(crate) base: String,
+    /// The chain of calls in the header, which standard hops keep more often than the body.
+    pub(crate) chain: Vec<String>,
+    pub(crate) key: Option<String>,
+    /// The body's hash, to tell a repeated request from another with the same key.
+    pub(crate) body_hash: String,
+}
+
+/// Which run a key began.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct KeyRecord {
+    run: String,
+    body_hash: String,
+}
+
+/// What a request led to.
+pub(crate) enum Created {
+    New(Handle),
+    /// The same request came before.
+    Known(Box<RunRecord>),
+}
+
+impl Runs {
+    pub(crate) async fn create(
+        &self,
+        create: RunCreate,
+        around: Around,
+    ) -> Result<Created, RunsError> {
+        let metadata = create.metadata.clone().unwrap_or_default();
+        let chain = self.check_chain(&metadata, &around)?;
+        let (agent, dialect) = self.agent_of(&create)?;
+        check_right(&around.caller, &agent)?;
+        check_input(&create.input)?;
+        if let Some(known) = self.known_key(&around).await? {
+            return Ok(Created::Known(Box::new(known)));
+        }
+        // What may take long comes before the gate, and the gate looks again.
+        let earlier = self.earlier(&create).await?;
+        let prompt = self
+            .prompt_of(&earlier, &create.input, &metadata, &around)
+            .await?;
+        let _gate = self.gate().await;
+        if let Some(known) = self.known_key(&around).await? {
+            return Ok(Created::Known(Box::new(known)));
+        }
+        let mut session = self.session_of(&create, &agent, &around).await?;
+        let record = RunRecord {
+            id: Uuid::new_v4().to_string(),
+            agent,
+            caller: around.caller.name.clone(),
+            dialect,
+            session: session.id.clone(),
+            machine: Run::new(self.limits(&metadata)),
+            prompt,
+            output: Vec::new(),
+            error: None,
+            asks: std::collections::BTreeMap::new(),
+            chain,
+            base: around.base.clone(),
+            master_session: metadata.master_session_id.clone(),
+            created_at: record::now(),
+            finished_at: None,
+            engine_session: session.engine_session.clone(),
+            turn: None,
+            standing: None,
+            input: create.input,
+        };
+        session.active_run = Some(record.id.clone());
+        session.last_active = record.created_at;
+        session.master_session = metadata.master_session_id;
+        let said = self.keep_messages(&record.input, &around.caller.name).await;
+        Self::extend_history(&mut session, said);
+        self.check_room()?;
+        // Everything is kept before anybody hears of the run.
+        self.keep_session(&session).await?;
+        let note = Note {
+            kind: "run.created".to_owned(),
+            agent: Some(record.agent.to_string()),
+            body: json!({
+                "run": record.id, "caller": record.caller, "session": record.session,
+                "masterSession": record.master_session, "chain": record.chain,
+            }),
+            ..Note::default()
+        };
+        let records = self.records();
+        let put = records.put(RUN, &record.id, Keep::Live, &record, Some(note));
+        put.await?;
+        self.keep_key(&around, &record.id).await?;
+        Ok(Created::New(self.launch(record)))
+    }
+
+    fn check_chain(
+        &self,
+        metadata: &RunMetadata,
+        around: &Around,
+    ) -> Result<Vec<String>, RunsError> {
+        let told = chain::merge(metadata.call_chain.clone(), around.chain.clone());
+        let source = metadata.source_agent_id.as_deref();
+        Ok(self.config().calls.node().accept(source, &told)?)
+    }
+
+    /// The agent that is meant: by its name, or as the one that speaks for the node.
+    fn agent_of(&self, create: &RunCreate) -> Result<(Name, Dialect), RunsError> {
+        let (wanted, dialect) = match (&create.agent_name, &create.agent_id) {
+            (Some(name), None) => (Some(name.as_str()), Dialect::Standard),
+            (Some(name), Some(_)) => (Some(name.as_str()), Dialect::Network),
+            (None, Some(id)) => (Some(id.as_str()), Dialect::Network),
+            (None, None) => (None, Dialect::Network),
+        };
+        let node = self.config().calls.node();
+        if let Some(wanted) = wanted {
+            if let Some(agent) = self.public_agent(wanted) {
+                return Ok((agent, dialect));
+            }
+            if !node.is(wanted) && wanted != node.name {
+                return Err(RunsError::AgentNotFound {
+                    name: wanted.chars().take(128).collect(),
+                });
+            }
+        }
+        Ok((self.default_agent()?, dialect))
+    }
+
+    /// An agent that callers may see.
+    pub(crate) fn public_agent(&self, name: &str) -> Option<Name> {
+        let name = Name::parse(name).ok()?;
+        let is_there = self.engine().agent(name.as_str()).is_ok();
+        (self.config().public.shows(name.as_str()) && is_there).then_some(name)
+    }
+
+    fn default_agent(&self) -> Result<Name, RunsError> {
+        if let Some(name) = &self.config().default_agent {
+            return self
+                .public_agent(name)
+                .ok_or_else(|| RunsError::AgentNotFound { name: name.clone() });
+        }
+        let agents = self.engine().agents();
+        let mut public = agents
+            .iter()
+            .filter_map(|agent| self.public_agent(&agent.name));
+        match (public.next(), public.next()) {
+            (Some(only), None) => Ok(only),
+            (Some(_), Some(_)) => Err(RunsError::WhichAgent),
+            (None, _) => Err(RunsError::AgentNotFound {
+                name: self.config().calls.node().name.clone(),
+            }),
+        }
+    }
+
+    /// The session to go on in.
+    async fn session_of(
+        &self,
+        create: &RunCreate,
+        agent: &Name,
+        around: &Around,
+    ) -> Result<SessionRecord, RunsError> {
+        let Some(id) = session_id(create)? else {
+            return Ok(self.fresh_session(None, agent, &around.caller.name));
+        };
+        let continued = self.continued(id, agent, &around.caller.name).await?;
+        if let Some(session) = continued {
+            return Ok(session);
+        }
+        // Standard clients choose the id of a session themselves. Words that are no such id name one of ours.
+        if Uuid::parse_str(id).is_err() {
+            return Err(RunsError::SessionNotFound {
+                id: id.chars().take(128).collect(),
+            });
+        }
+        Ok(self.fresh_session(Some(id.to_owned()), agent, &around.caller.name))
+    }
+
+    /// What was said elsewhere in a session that is new here.
+    async fn earlier(&self, create: &RunCreate) -> Result<Vec<Message>, RunsError> {
+        let Some(id) = session_id(create)? else {
+            return Ok(Vec::new());
+        };
+        let urls = create
+            .session
+            .as_ref()
+            .map_or(&[][..], |session| session.history.as_slice());
+        if urls.is_empty() || self.known_session(id).await?.is_some() {
+            return Ok(Vec::new());
+        }
+        history::fetch(self, urls).await
+    }
+
+    async fn prompt_of(
+        &self,
+        earlier: &[Message],
+        input: &[Message],
+        metadata: &RunMetadata,
+        around: &Around,
+    ) -> Result<String, RunsError> {
+        let mut urls = Vec::new();
+        for attached in prompt::attachments(input) {
+            let part = attached.part;
+            let encoded = part.content.as_deref().unwrap_or_default();
+            let bytes = STANDARD.decode(encoded).map_err(|_| RunsError::Invalid {
+                what: "a part says base64 and is not".to_owned(),
+            })?;
+            let label = Label {
+                name: part.name.clone(),
+                content_type: part.content_type.clone(),
+                owner: around.caller.name.clone(),
+            };
+            let resource = self.exchange().put(label, bytes.into()).await?;
+            let path = self.exchange().path(&resource.id, resource.expires_at);
+            urls.push(format!("{}{path}", around.base));
+        }
+        let prompt = prompt::compose(earlier, input, &urls, metadata);
+        if prompt.trim().is_empty() {
+            return Err(RunsError::Invalid {
+                what: "the input has no words".to_owned(),
+            });
+        }
+        if prompt.len() > prompt::PROMPT_MAX {
+            return Err(RunsError::BodyTooLarge);
+        }
+        Ok(prompt)
+    }
+
+    /// The node's limits, or less where the caller wishes so.
+    fn limits(&self, metadata: &RunMetadata) -> Limits {
+        let mut limits = self.config().limits;
+        let wished = metadata
+            .timeout_seconds
+            .filter(|seconds| seconds.is_finite() && *seconds >= WORK_MIN_SECS)
+            .and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
+        if let Some(wished) = wished {
+            limits.work = limits.work.min(wished);
+        }
+        limits
+    }
+
+    async fn known_key(&self, around: &Around) -> Result<Option<RunRecord>, RunsError> {
+        let Some(id) = key_id(around)? else {
+            return Ok(None);
+        };
+        let Some(kept) = self.records().get::<KeyRecord>(KEY, &id).await? else {
+            return Ok(None);
+        };
+        if kept.value.body_hash != around.body_hash {
+            return Err(RunsError::KeyReused);
+        }
+        match self.find(&kept.value.run, &around.caller).await {
+            Ok(record) => Ok(Some(record)),
+            Err(RunsError::RunNotFound { .. }) => Ok(None), // Too old to be known.
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn keep_key(&self, around: &Around, run: &str) -> Result<(), RunsError> {
+        let Some(id) = key_id(around)? else {
+            return Ok(());
+        };
+        let kept = KeyRecord {
+            run: run.to_owned(),
+            body_hash: around.body_hash.clone(),
+        };
+        let records = self.records();
+        Ok(records.put(KEY, &id, Keep::Finished, &kept, None).await?)
+    }
+}
+
+/// The session that the caller names, in one way or the other.
+fn session_id(create: &RunCreate) -> Result<Option<&str>, RunsError> {
+    let inline = create.session.as_ref().map(|session| &session.id);
+    match (&create.session_id, inline) {
+        (Some(one), Some(other)) if one != other => Err(RunsError::SessionMismatch),
+        (Some(id), _) | (None, Some(id)) => Ok(Some(id)),
+        (None, None) => Ok(None),
+    }
+}
+
+/// Keys of different callers never meet.
+fn key_id(around: &Around) -> Result<Option<String>, RunsError> {
+    let Some(key) = &around.key else {
+        return Ok(None);
+    };
+    if key.is_empty() || key.len() > KEY_MAX {
+        return Err(RunsError::Invalid {
+            what: format!("an Idempotency-Key has 1 to {KEY_MAX} characters"),
+        });
+    }
+    let text = format!("{}\n{key}", around.caller.name);
+    Ok(Some(hex(&Sha256::digest(text.as_bytes()))))
+}
+
+pub(crate) fn check_right(caller: &Caller, agent: &Name) -> Result<(), RunsError> {
+    let right = format!("runs:{agent}");
+    if caller.may(&right) {
+        return Ok(());
+    }
+    Err(RunsError::Forbidden { right })
+}
+
+pub(crate) fn check_input(input: &[Message]) -> Result<(), RunsError> {
+    let invalid = |what: &str| {
+        Err(RunsError::Invalid {
+            what: what.to_owned(),
+        })
+    };
+    let parts = || input.iter().flat_map(|message| &message.parts);
+    if input.is_empty() {
+        return invalid("input needs at least one message");
+    }
+    if input.len() > MESSAGES_MAX || parts().count() > MESSAGES_MAX {
+        return invalid("input has too many messages or parts");
+    }
+    if let Some(message) = input.iter().find(|message| !message.has_known_role()) {
+        let role: String = message.role.chars().take(64).collect();
+        return invalid(&format!(
+            "{role:?} is no role: user, agent or agent/NAME is"
+        ));
+    }
+    if parts().any(|part| part.content.is_some() && part.content_url.is_some()) {
+        return invalid("a part has content or content_url, not both");
+    }
+    Ok(())
+}

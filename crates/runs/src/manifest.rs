@@ -1,0 +1,115 @@
+//! What the node and its agents say of themselves, made from what is there now.
+
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use wire::runs::{Capability, Endpoints, Exchange, Manifest, ManifestMetadata, NamedCapability};
+
+use crate::{exchange::hex, node::Runs};
+
+/// What every agent takes and gives: words, and anything by its address.
+const INPUT: [&str; 2] = ["text/plain", "application/json"];
+const OUTPUT: [&str; 3] = ["text/plain", "text/markdown", "application/octet-stream"];
+
+impl Runs {
+    /// The node as one agent, for a caller that reached it at `base`.
+    pub fn manifest(&self, base: &str) -> Manifest {
+        let config = self.config();
+        let node = config.calls.node();
+        let mut capabilities = config.capabilities.now();
+        if capabilities.is_empty() {
+            capabilities = self.agents_as_capabilities();
+        }
+        let exchange = config.exchange.dropbox.as_ref();
+        let mut manifest = Manifest {
+            name: node.name.clone(),
+            description: config.description.clone(),
+            input_content_types: words(&INPUT),
+            output_content_types: words(&OUTPUT),
+            metadata: metadata(&capabilities),
+            agent_id: Some(node.id.clone()),
+            version: None,
+            capabilities,
+            endpoints: Some(Endpoints {
+                inbox: format!("{base}/runs"),
+                runs: format!("{base}/runs/{{run_id}}"),
+                resume: format!("{base}/runs/{{run_id}}/resume"),
+            }),
+            exchange: Some(Exchange {
+                dropbox: exchange.and_then(|dropbox| dropbox.uri.clone()),
+                resource_server: Some(format!("{base}/resources/")),
+            }),
+            ..Manifest::default()
+        };
+        manifest.version = Some(self.manifest_version(&manifest));
+        manifest
+    }
+
+    /// Changes with what the node can do, and not with how it is reached.
+    fn manifest_version(&self, manifest: &Manifest) -> String {
+        let told = json!([
+            manifest.name,
+            manifest.description,
+            manifest.capabilities,
+            manifest.input_content_types,
+            manifest.output_content_types,
+        ]);
+        let hash = hex(&Sha256::digest(told.to_string().as_bytes()));
+        format!("{}+{}", env!("CARGO_PKG_VERSION"), &hash[..12])
+    }
+
+    fn agents_as_capabilities(&self) -> Vec<Capability> {
+        let manifests = self.agent_manifests();
+        manifests
+            .into_iter()
+            .map(|agent| Capability {
+                id: agent.name,
+                description: agent.description,
+                output_content_types: words(&OUTPUT),
+            })
+            .collect()
+    }
+
+    /// Every agent that callers may see, by name.
+    pub(crate) fn agent_manifests(&self) -> Vec<Manifest> {
+        let agents = self.engine().agents();
+        agents
+            .iter()
+            .filter_map(|agent| self.agent_manifest(&agent.name))
+            .collect()
+    }
+
+    pub(crate) fn agent_manifest(&self, name: &str) -> Option<Manifest> {
+        let name = self.public_agent(name)?;
+        let agent = self.engine().agent(name.as_str()).ok()?;
+        let template = self.engine().library().template(&agent.template_name).ok();
+        let described = template.and_then(|template| template.description.clone());
+        let description =
+            described.unwrap_or_else(|| format!("an agent on {}", agent.backend_type));
+        let mut metadata = metadata(&[]);
+        metadata.created_at = Some(agent.created_at.clone());
+        metadata.updated_at = Some(agent.updated_at.clone());
+        Some(Manifest {
+            name: name.to_string(),
+            description,
+            input_content_types: words(&INPUT),
+            output_content_types: words(&OUTPUT),
+            metadata,
+            ..Manifest::default()
+        })
+    }
+}
+
+fn metadata(capabilities: &[Capability]) -> ManifestMetadata {
+    let named = capabilities.iter().map(|capability| NamedCapability {
+        name: capability.id.clone(),
+        description: capability.description.clone(),
+    });
+    ManifestMetadata {
+        capabilities: named.collect(),
+        ..ManifestMetadata::default()
+    }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}

@@ -1,0 +1,222 @@
+//! Sessions of the runs API: which engine session each goes on in, its history, and when it is over.
+
+use domain::{Name, Timestamp};
+use engine::{Keep, Note, Which};
+use serde_json::json;
+use tracing::warn;
+use uuid::Uuid;
+use wire::runs::{Message, SessionDescriptor};
+
+use crate::{
+    error::RunsError,
+    exchange::Label,
+    node::Runs,
+    record::{self, Lifetime, SESSION, SessionRecord, text},
+};
+
+/// How long a session that nobody asked for is kept: a client may still look at it, or think better of it.
+const EPHEMERAL_TTL_MS: u64 = 2 * 60 * 1000;
+
+/// Sessions looked at in one round of the janitor.
+const ROUND: u32 = 500;
+
+/// Messages of one session; the oldest addresses are forgotten first.
+const HISTORY_MAX: usize = 10_000;
+
+impl Runs {
+    /// The session that a caller goes on with, which must be theirs and this agent's.
+    pub(crate) async fn continued(
+        &self,
+        id: &str,
+        agent: &Name,
+        caller: &str,
+    ) -> Result<Option<SessionRecord>, RunsError> {
+        let Some(mut session) = self.known_session(id).await? else {
+            return Ok(None);
+        };
+        if session.caller != caller {
+            // Whether somebody else has such a session is nobody's business.
+            return Err(RunsError::SessionNotFound { id: id.to_owned() });
+        }
+        if session.agent != *agent {
+            return Err(RunsError::SessionOfOther {
+                id: id.to_owned(),
+                agent: session.agent.to_string(),
+            });
+        }
+        if session.active_run.is_some() {
+            return Err(RunsError::SessionBusy { id: id.to_owned() });
+        }
+        session.lifetime = Lifetime::Persistent;
+        session.ttl_ms = self.session_ttl_ms();
+        Ok(Some(session))
+    }
+
+    pub(crate) fn fresh_session(
+        &self,
+        id: Option<String>,
+        agent: &Name,
+        caller: &str,
+    ) -> SessionRecord {
+        let named = id.is_some() || self.config().persistent.contains(agent.as_str());
+        let (lifetime, ttl_ms) = if named {
+            (Lifetime::Persistent, self.session_ttl_ms())
+        } else {
+            let ttl = EPHEMERAL_TTL_MS.min(self.session_ttl_ms());
+            (Lifetime::Ephemeral, ttl)
+        };
+        let now = record::now();
+        SessionRecord {
+            id: id.unwrap_or_else(|| Uuid::new_v4().to_string()),
+            agent: agent.clone(),
+            caller: caller.to_owned(),
+            lifetime,
+            engine_session: None,
+            history: Vec::new(),
+            created_at: now,
+            last_active: now,
+            ttl_ms,
+            active_run: None,
+            master_session: None,
+            over: false,
+        }
+    }
+
+    fn session_ttl_ms(&self) -> u64 {
+        u64::try_from(self.config().session_ttl.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// A session that is not over; nothing if there never was one.
+    pub(crate) async fn known_session(&self, id: &str) -> Result<Option<SessionRecord>, RunsError> {
+        let stored = self.records().get::<SessionRecord>(SESSION, id).await?;
+        let Some(session) = stored.map(|stored| stored.value) else {
+            return Ok(None);
+        };
+        let expired = || RunsError::SessionExpired { id: id.to_owned() };
+        if session.over {
+            return Err(expired());
+        }
+        if session.is_stale(record::now()) {
+            self.end_session(session, "run.session-expired").await?;
+            return Err(expired());
+        }
+        Ok(Some(session))
+    }
+
+    pub(crate) async fn keep_session(&self, session: &SessionRecord) -> Result<(), RunsError> {
+        let keep = if session.over {
+            Keep::Finished
+        } else {
+            Keep::Live
+        };
+        let records = self.records();
+        Ok(records
+            .put(SESSION, &session.id, keep, session, None)
+            .await?)
+    }
+
+    /// Changes what is kept of a session.
+    pub(crate) async fn change_session(
+        &self,
+        id: &str,
+        change: impl FnOnce(&mut SessionRecord),
+    ) -> Result<(), RunsError> {
+        let stored = self.records().get::<SessionRecord>(SESSION, id).await?;
+        let Some(mut session) = stored.map(|stored| stored.value) else {
+            return Ok(()); // It was closed while its run ended.
+        };
+        change(&mut session);
+        self.keep_session(&session).await
+    }
+
+    /// Keeps messages as resources, one each, and gives their ids.
+    pub(crate) async fn keep_messages(&self, messages: &[Message], owner: &str) -> Vec<String> {
+        let mut ids = Vec::new();
+        for message in messages {
+            let Ok(bytes) = serde_json::to_vec(message) else {
+                continue;
+            };
+            let label = Label {
+                name: None,
+                content_type: "application/json".to_owned(),
+                owner: owner.to_owned(),
+            };
+            match self.exchange().put(label, bytes.into()).await {
+                Ok(resource) => ids.push(resource.id),
+                // A run is worth more than its history.
+                Err(error) => warn!(%error, "a message could not be kept in the history"),
+            }
+        }
+        ids
+    }
+
+    pub(crate) fn extend_history(session: &mut SessionRecord, ids: Vec<String>) {
+        session.history.extend(ids);
+        let surplus = session.history.len().saturating_sub(HISTORY_MAX);
+        session.history.drain(..surplus);
+    }
+
+    /// The session as it is told, with addresses that anybody holds who was given them.
+    pub(crate) fn describe(&self, session: &SessionRecord, base: &str) -> SessionDescriptor {
+        let until = record::now() + self.exchange().config().keep;
+        let history = session
+            .history
+            .iter()
+            .map(|id| format!("{base}{}", self.exchange().path(id, until)))
+            .collect();
+        SessionDescriptor {
+            id: session.id.clone(),
+            history,
+            state: None,
+            session_id: session.id.clone(),
+            history_url: format!("{base}/sessions/{}/history", session.id),
+            created_at: text(session.created_at),
+            last_active: text(session.last_active),
+            ttl_seconds: session.ttl_ms / 1000,
+            lifetime: match session.lifetime {
+                Lifetime::Ephemeral => "ephemeral".to_owned(),
+                Lifetime::Persistent => "persistent".to_owned(),
+            },
+        }
+    }
+
+    /// Ends a session: the agent's side is let go, what was said in it is removed.
+    pub(crate) async fn end_session(
+        &self,
+        mut session: SessionRecord,
+        kind: &str,
+    ) -> Result<(), RunsError> {
+        session.over = true;
+        session.active_run = None;
+        if let Some(engine_session) = session.engine_session.take() {
+            let _ = self.engine().sessions().close(&engine_session).await; // It may be over already.
+        }
+        for id in std::mem::take(&mut session.history) {
+            if let Err(error) = self.exchange().remove(&id).await {
+                warn!(%error, "a message of a session that is over could not be removed");
+            }
+        }
+        let note = Note {
+            kind: kind.to_owned(),
+            agent: Some(session.agent.to_string()),
+            body: json!({ "session": session.id }),
+            ..Note::default()
+        };
+        let records = self.records();
+        let put = records.put(SESSION, &session.id, Keep::Finished, &session, Some(note));
+        Ok(put.await?)
+    }
+
+    /// Ends every session that nobody has used for too long.
+    pub(crate) async fn expire_sessions(&self, now: Timestamp) -> Result<(), RunsError> {
+        let records = self.records();
+        let live = records.list::<SessionRecord>(SESSION, Which::Live, None, ROUND);
+        for stored in live.await? {
+            if stored.value.is_stale(now) {
+                self.end_session(stored.value, "run.session-expired")
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,131 @@
+//! Sessions: going on, whose they are, their history, and their end.
+
+use std::time::Duration;
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::scene::{Scene, Wish, output};
+
+#[tokio::test]
+async fn a_session_goes_on_and_its_history_is_one_address_per_message() {
+    let scene = Scene::new().await;
+    let id = uuid::Uuid::new_v4().to_string();
+    let inline = json!({ "session": { "id": id, "history": [] } });
+    let (_, run) = scene.run("sync", "count", inline).await;
+    assert_eq!(run["session_id"], id);
+    assert_eq!(output(&run), "turn 1");
+    let (_, run) = scene
+        .run("sync", "count", json!({ "session_id": id }))
+        .await;
+    assert_eq!(output(&run), "turn 2");
+    for path in ["session", "sessions"] {
+        let (status, session) = scene.get(&format!("/{path}/{id}")).await;
+        assert_eq!(status, StatusCode::OK);
+        assert_eq!(session["id"], id);
+        assert_eq!(session["lifetime"], "persistent");
+        assert_eq!(session["history"].as_array().unwrap().len(), 4);
+    }
+    let (_, session) = scene.get(&format!("/sessions/{id}")).await;
+    let mut roles = Vec::new();
+    for url in session["history"].as_array().unwrap() {
+        let message = scene.http.get(url.as_str().unwrap()).send().await.unwrap();
+        let message: Value = message.json().await.unwrap();
+        roles.push(message["role"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(roles, ["user", "agent/echo", "user", "agent/echo"]);
+    let (_, history) = scene.get(&format!("/sessions/{id}/history")).await;
+    assert_eq!(history.as_array().unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn without_a_session_each_run_has_its_own_and_one_that_awaited_goes_on() {
+    let scene = Scene::new().await;
+    let (_, one) = scene
+        .run("sync", "count", json!({ "session_id": null }))
+        .await;
+    let (_, two) = scene.run("sync", "count", json!({})).await;
+    assert_ne!(one["session_id"], two["session_id"]);
+    assert_eq!(
+        (output(&one), output(&two)),
+        ("turn 1".to_owned(), "turn 1".to_owned())
+    );
+    let lifetime = async |run: &Value| {
+        let id = run["session_id"].as_str().unwrap();
+        scene.get(&format!("/sessions/{id}")).await.1["lifetime"].clone()
+    };
+    assert_eq!(lifetime(&one).await, "ephemeral");
+    let (_, run) = scene.run("sync", "ask which?", json!({})).await;
+    let id = run["run_id"].as_str().unwrap();
+    let resume = json!({ "input": [{ "parts": [{ "content": "x" }] }] });
+    let (_, run) = scene.post(&format!("/runs/{id}/resume"), resume).await;
+    assert_eq!(run["status"], "completed");
+    assert_eq!(lifetime(&run).await, "persistent");
+}
+
+#[tokio::test]
+async fn a_session_that_nobody_used_for_too_long_has_expired() {
+    let scene = Scene::with(Wish {
+        session_ttl: Duration::ZERO,
+        ..Wish::default()
+    })
+    .await;
+    let (_, run) = scene.run("sync", "count", json!({})).await;
+    let id = run["session_id"].as_str().unwrap();
+    let (status, error) = scene
+        .run("sync", "count", json!({ "session_id": id }))
+        .await;
+    assert_eq!(status, StatusCode::GONE);
+    assert_eq!(error["error"]["code"], "session_expired");
+    assert_eq!(error["error"]["details"]["session_id"], id);
+    let (status, _) = scene.get(&format!("/sessions/{id}")).await;
+    assert_eq!(status, StatusCode::GONE);
+}
+
+#[tokio::test]
+async fn a_closed_session_is_gone_with_its_run_and_its_history() {
+    let scene = Scene::new().await;
+    let (_, run) = scene.run("sync", "say a\nask which?", json!({})).await;
+    let (id, run) = (
+        run["session_id"].as_str().unwrap(),
+        run["run_id"].as_str().unwrap(),
+    );
+    let (_, session) = scene.get(&format!("/sessions/{id}")).await;
+    let message = session["history"][0].as_str().unwrap();
+    let (status, _) = scene
+        .ask(Method::DELETE, &format!("/sessions/{id}"), None)
+        .await;
+    assert_eq!(status, StatusCode::NO_CONTENT);
+    scene.until(run, "cancelled").await;
+    let (status, _) = scene.get(&format!("/sessions/{id}")).await;
+    assert_eq!(status, StatusCode::GONE);
+    let read = scene.http.get(message).send().await.unwrap();
+    assert_eq!(read.status(), StatusCode::NOT_FOUND);
+    assert!(scene.engine.sessions().list(Some("echo")).is_empty());
+}
+
+#[tokio::test]
+async fn two_runs_of_one_session_do_not_cross() {
+    let scene = Scene::new().await;
+    let id = uuid::Uuid::new_v4().to_string();
+    let (_, _) = scene
+        .run("async", "wait", json!({ "session_id": id }))
+        .await;
+    let (status, error) = scene
+        .run("sync", "say x", json!({ "session_id": id }))
+        .await;
+    assert_eq!(status, StatusCode::CONFLICT);
+    assert_eq!(error["error"]["code"], "session_busy");
+}
+
+#[tokio::test]
+async fn a_history_from_a_server_that_is_not_named_is_not_fetched() {
+    let scene = Scene::new().await;
+    let id = uuid::Uuid::new_v4().to_string();
+    let session = json!({ "id": id, "history": [format!("{}/ping", scene.url)] });
+    let (status, error) = scene
+        .run("sync", "say x", json!({ "session": session }))
+        .await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert_eq!(error["error"]["code"], "history_not_read");
+}
