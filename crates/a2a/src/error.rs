@@ -1,7 +1,7 @@
 //! Refusals of the face, as both bindings write them.
 
 use engine::{EngineError, ErrorKind, chain};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use wire::a2a::{ErrorCode, Object};
 
 /// Why a request was not carried out.
@@ -9,7 +9,7 @@ use wire::a2a::{ErrorCode, Object};
 pub(crate) struct Refusal {
     pub(crate) code: ErrorCode,
     pub(crate) message: String,
-    pub(crate) metadata: Object,
+    pub(crate) metadata: Box<Object>,
     /// The field at fault, with what is wrong about it.
     pub(crate) violation: Option<(String, String)>,
     /// A status that the code alone does not tell.
@@ -21,7 +21,7 @@ impl Refusal {
         Self {
             code,
             message: message.into(),
-            metadata: Map::new(),
+            metadata: Box::default(),
             violation: None,
             http: None,
         }

@@ -28,7 +28,7 @@ const CANCEL_WAIT: Duration = Duration::from_secs(15);
 /// What a message has brought about.
 #[derive(Debug)]
 pub(crate) enum Sent {
-    Message(Message),
+    Message(Box<Message>),
     Task(Arc<Feed>),
 }
 
@@ -47,7 +47,7 @@ impl Face {
     ) -> Result<Sent, Refusal> {
         check_ids(&send)?;
         if let Some(reply) = self.ask_extensions(call, &send.message).await {
-            return Ok(Sent::Message(reply));
+            return Ok(Sent::Message(Box::new(reply)));
         }
         convert::check(&send.message)?;
         let push = send.configuration.as_mut();
@@ -111,6 +111,7 @@ impl Face {
         };
         let live = self.register.live(id).ok_or_else(over)?;
         let (reply, answer) = oneshot::channel();
+        let message = Box::new(message);
         let letter = Letter::Message { message, reply };
         live.inbox.send(letter).await.map_err(|_| over())?;
         answer.await.unwrap_or_else(|_| Err(over()))?;

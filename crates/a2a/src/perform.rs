@@ -172,7 +172,7 @@ async fn send(face: &Arc<Face>, call: &Call, params: Value) -> Result<Value, Ref
     let send = read_send(call.version, params)?;
     let configuration = send.configuration.clone();
     Ok(match face.send(call, send).await? {
-        Sent::Message(message) => render::sent_message(call.version, message),
+        Sent::Message(message) => render::sent_message(call.version, *message),
         Sent::Task(feed) => {
             let task = operations::answer(&feed, configuration.as_ref()).await;
             render::sent_task(call.version, task)
@@ -183,7 +183,7 @@ async fn send(face: &Arc<Face>, call: &Call, params: Value) -> Result<Value, Ref
 async fn stream(face: &Arc<Face>, call: &Call, params: Value) -> Result<Outcome, Refusal> {
     let send = read_send(call.version, params)?;
     Ok(Outcome::Stream(match face.send(call, send).await? {
-        Sent::Message(message) => Streaming::One(message),
+        Sent::Message(message) => Streaming::One(*message),
         Sent::Task(feed) => Streaming::Follow {
             follower: feed.follow(),
             until: Until::Settled,

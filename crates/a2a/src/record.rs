@@ -59,7 +59,7 @@ pub(crate) struct LiveTask {
 #[derive(Debug)]
 pub(crate) enum Letter {
     Message {
-        message: Message,
+        message: Box<Message>,
         reply: oneshot::Sender<Result<(), Refusal>>,
     },
     Cancel,

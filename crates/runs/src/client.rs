@@ -59,7 +59,7 @@ pub enum ClientError {
         code: String,
         message: String,
         suggestion: Option<String>,
-        details: Option<Value>,
+        details: Option<Box<Value>>,
     },
     #[error("the peer does not follow the protocol: {what}")]
     Protocol { what: String },
@@ -310,7 +310,7 @@ fn refusal(status: StatusCode, bytes: &[u8]) -> ClientError {
         code,
         message: body.message,
         suggestion,
-        details,
+        details: details.map(Box::new),
     }
 }
 

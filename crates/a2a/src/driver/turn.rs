@@ -41,7 +41,7 @@ pub(super) struct RemoteTurn {
 enum Progress {
     Over(Stop),
     /// It wants an answer to what its status says.
-    Waits(TaskStatus),
+    Waits(Box<TaskStatus>),
     GoesOn,
 }
 
@@ -245,7 +245,9 @@ impl RemoteTurn {
                 let message = message.unwrap_or_else(|| "the agent's task failed".to_owned());
                 Progress::Over(Stop::Failed { message })
             }
-            TaskState::InputRequired | TaskState::AuthRequired => Progress::Waits(status.clone()),
+            TaskState::InputRequired | TaskState::AuthRequired => {
+                Progress::Waits(Box::new(status.clone()))
+            }
         }
     }
 

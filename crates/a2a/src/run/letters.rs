@@ -41,7 +41,7 @@ impl TaskRun {
                         Err(refusal) => Err(refusal),
                     };
                     if answered.is_ok() {
-                        self.go_on_with(message).await;
+                        self.go_on_with(*message).await;
                     }
                     let _ = reply.send(answered); // The asker may have left.
                 }
@@ -81,7 +81,7 @@ impl TaskRun {
                     }
                     None => answer,
                 };
-                self.go_on_with(message).await;
+                self.go_on_with(*message).await;
                 let _ = reply.send(Ok(())); // The asker may have left.
                 Next::Prompt(prompt)
             }
