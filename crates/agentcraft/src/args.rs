@@ -1,36 +1,55 @@
 //! The command line as types: what the user typed, nothing about what it means. The doc comments are the help.
 
+mod acp_serve;
 mod agent;
 mod component;
+mod network;
 mod node;
+mod office;
 mod proxy;
 mod record;
+mod run;
 mod session;
 mod since;
 mod talk;
 mod template;
 mod values;
+mod workflow;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub(crate) use acp_serve::AcpServeArgs;
 pub(crate) use agent::{
     AgentCommand, AttachArgs, CreateArgs, DestroyArgs, DetachArgs, NamesArgs, OverrideArgs,
     ResolveArgs,
 };
-pub(crate) use component::{ComponentCommand, McpCommand};
+pub(crate) use component::{ComponentCommand, McpCommand, ShowArgs};
+pub(crate) use network::{
+    DashboardArgs, DelegateArgs, DelegationCommand, IntentArgs, PeerCommand, TokenCommand,
+};
 pub(crate) use node::{
     CompletionsArgs, DaemonCommand, DoctorArgs, ManArgs, ReportFormat, RestartArgs, SchemaArgs,
     SchemaKind, Shell,
 };
-pub(crate) use proxy::{ProxyArgs, SessionFolder};
+pub(crate) use office::{
+    ComputerCommand, ComputerJoinArgs, McpOfficeArgs, OfficeCallArgs, OfficeCommand,
+    OfficeConfigArgs, OfficeDesktopArgs, OfficeProfile, OfficeServeArgs, OfficeToolsArgs,
+    PlaceArgs,
+};
+pub(crate) use proxy::{EditorArgs, EditorKind, ProxyArgs, SessionFolder};
 pub(crate) use record::{JournalArgs, PolicyCommand, PolicyShowArgs, PolicyTestArgs};
+pub(crate) use run::RemoteRunArgs;
 pub(crate) use session::{AnswerArgs, ExportArgs, ExportFormat, SessionCommand, WatchArgs};
 pub(crate) use since::Since;
 pub(crate) use talk::{ChatArgs, PromptArgs, RunArgs, TalkFormat, TalkFormatArgs};
 pub(crate) use template::TemplateCommand;
 pub(crate) use values::{Format, FormatArgs, Pair};
+pub(crate) use workflow::{
+    CancelArgs, GraphArgs, HistoryArgs, NewArgs, RerunArgs, ResumeArgs, RunWorkflowArgs,
+    ShowWorkflowArgs, StatusArgs, WorkflowCommand,
+};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -87,8 +106,11 @@ pub(crate) enum Command {
     /// Be an agent for an editor, on stdin and stdout
     ///
     /// Starts the agent, carries what the editor writes to it, and ends it with the connection. An agent that is busy
-    /// is copied for as long as it takes. docs/editors.md has the settings of editors.
+    /// is copied for as long as it takes. With --lease the daemon's own agent is used instead, together with whoever
+    /// else uses it, and goes on when the editor leaves. docs/editors.md has the settings of editors.
     Proxy(ProxyArgs),
+    /// Print the entry that an editor's settings need
+    Editor(EditorArgs),
     /// Look at, check and load templates
     #[command(subcommand, visible_alias = "tpl")]
     Template(TemplateCommand),
@@ -101,9 +123,9 @@ pub(crate) enum Command {
     /// Look at MCP servers, or be one
     #[command(subcommand)]
     Mcp(McpCommand),
-    /// Look at workflows
+    /// Run workflows, and look at them and at their runs
     #[command(subcommand)]
-    Workflow(ComponentCommand),
+    Workflow(WorkflowCommand),
     /// Look at, watch, export and end sessions
     #[command(subcommand)]
     Session(SessionCommand),
@@ -115,6 +137,29 @@ pub(crate) enum Command {
     /// Start, stop and look at the daemon
     #[command(subcommand)]
     Daemon(DaemonCommand),
+    /// Print a link to the node's page in a browser
+    Dashboard(DashboardArgs),
+    /// Say who may use the node over the network
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Look at other nodes
+    #[command(subcommand)]
+    Peer(PeerCommand),
+    /// Use the tools that computers lend to an office, or be its server
+    #[command(subcommand)]
+    Office(OfficeCommand),
+    /// Lend tools of this machine to an office
+    #[command(subcommand)]
+    Computer(ComputerCommand),
+    /// Send a prompt to an agent of any node, and show its answer
+    Run(RemoteRunArgs),
+    /// Send a wish to the node that can fulfil it
+    Intent(IntentArgs),
+    /// Lend a folder to an agent on another machine
+    Delegate(DelegateArgs),
+    /// Look at, end and undo what was lent
+    #[command(subcommand)]
+    Delegation(DelegationCommand),
     /// Check this machine and say what to do about what is missing
     Doctor(DoctorArgs),
     /// Print the JSON Schema of a kind of file
@@ -123,6 +168,9 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Print the manual page, or write all of them
     Man(ManArgs),
+    /// Speak ACP on stdio as an agent whose commands are workflows
+    #[command(hide = true)]
+    AcpServe(AcpServeArgs),
     /// Watch over the processes of the one who started us (internal)
     #[command(hide = true)]
     Guardian,
@@ -137,21 +185,31 @@ impl Arguments {
         match &self.command {
             Some(Command::Agent(command)) => command.format(),
             Some(Command::Template(command)) => command.format(),
-            Some(
-                Command::Skill(command) | Command::Prompt(command) | Command::Workflow(command),
-            ) => command.format(),
+            Some(Command::Skill(command) | Command::Prompt(command)) => command.format(),
+            Some(Command::Workflow(command)) => command.format(),
             Some(Command::Mcp(command)) => command.format(),
             Some(Command::Session(command)) => command.format(),
             Some(Command::Journal(arguments)) => arguments.format.into(),
             Some(Command::Policy(command)) => command.format(),
             Some(Command::Daemon(command)) => command.format(),
             Some(Command::Doctor(arguments)) => arguments.format.into(),
+            Some(Command::Dashboard(arguments)) => arguments.format.into(),
+            Some(Command::Token(command)) => command.format(),
+            Some(Command::Peer(command)) => command.format(),
+            Some(Command::Office(command)) => command.format(),
+            Some(Command::Run(arguments)) => arguments.output.format.into(),
+            Some(Command::Intent(arguments)) => arguments.format.into(),
+            Some(Command::Delegate(arguments)) => arguments.format.into(),
+            Some(Command::Delegation(command)) => command.format(),
             Some(
                 Command::Up
                 | Command::Proxy(_)
+                | Command::Editor(_)
                 | Command::Schema(_)
                 | Command::Completions(_)
                 | Command::Man(_)
+                | Command::AcpServe(_)
+                | Command::Computer(_)
                 | Command::Guardian
                 | Command::BuiltinAgent,
             )
@@ -203,6 +261,10 @@ mod tests {
             "session answer s ask-1 --text x",
             "session export s --format markdown",
             "journal --agent a --session s --since 2h --kind turn. --grep x --limit 5 -f json",
+            "workflow run x --input a=b -i c=d --dry-run --cwd y -f json",
+            "workflow resume 01 --from previous --input a=b",
+            "workflow history --workflow x --limit 3 -f json",
+            "acp-serve --workflows x --config y",
             "policy test -t t --kind edit --path a --path b --tool x --command y",
         ];
         for case in cases {
@@ -240,6 +302,11 @@ mod tests {
             "session export s -f table",
             "journal --since yesterday",
             "journal --limit 0",
+            "workflow run",
+            "workflow run x --input novalue",
+            "workflow resume 01 --input a=b",
+            "workflow history --limit 0",
+            "workflow new ../evil",
             "policy test --kind zzz",
             "policy test --policy f -t x",
         ];

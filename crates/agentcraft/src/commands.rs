@@ -1,22 +1,34 @@
 //! What each command does: one file per group. They decide and call; `render` prints.
 
+mod acp_serve;
 mod agent;
 mod ask;
 mod chat;
 mod component;
 mod daemon;
+mod dashboard;
+mod delegation;
 mod describe;
 mod doctor;
 mod editor;
+mod editor_entry;
 mod journal;
 mod mcp_serve;
+mod office;
+mod office_computer;
+mod office_mcp;
+mod office_serve;
+mod peer;
 mod policy;
 mod proxy;
 mod repl;
+mod run;
 mod session;
 mod talk;
 mod template;
+mod token;
 mod up;
+mod workflow;
 
 use std::process::ExitCode;
 
@@ -28,7 +40,7 @@ use crate::{
     config::{Config, Environment},
     error::CommandError,
     exit::Exit,
-    render::{Screen, Table},
+    render::{Field, Screen, Table, value_table},
 };
 use component::Kind;
 
@@ -49,6 +61,7 @@ pub(crate) fn run(
         Command::Up => up::run(config(environment)?, screen),
         Command::Agent(command) => agent::run(command, &config(environment)?, screen),
         Command::Proxy(arguments) => proxy::run(&arguments, &config(environment)?, screen),
+        Command::Editor(arguments) => editor_entry::run(&arguments, &config(environment)?, screen),
         Command::Template(command) => template::run(command, || config(environment), screen),
         Command::Skill(command) => {
             component::run(Kind::Skill, command, &config(environment)?, screen)
@@ -60,17 +73,30 @@ pub(crate) fn run(
             component::run(Kind::Mcp, command, &config(environment)?, screen)
         }
         Command::Mcp(McpCommand::Serve) => mcp_serve::run(&config(environment)?),
-        Command::Workflow(command) => {
-            component::run(Kind::Workflow, command, &config(environment)?, screen)
+        Command::Mcp(McpCommand::Office(arguments)) => {
+            office_mcp::run(&arguments, &config(environment)?)
         }
+        Command::Workflow(command) => workflow::run(command, &config(environment)?, screen),
         Command::Session(command) => session::run(command, &config(environment)?, screen),
         Command::Journal(arguments) => journal::run(arguments, &config(environment)?, screen),
         Command::Policy(command) => policy::run(command, || config(environment), screen),
         Command::Daemon(command) => daemon::run(command, config(environment)?, screen),
+        Command::Dashboard(arguments) => dashboard::run(&arguments, &config(environment)?, screen),
+        Command::Token(command) => token::run(command, &config(environment)?, screen),
+        Command::Peer(command) => peer::run(command, &config(environment)?, screen),
+        Command::Office(command) => office::run(command, &config(environment)?, screen),
+        Command::Computer(command) => office_computer::run(command, &config(environment)?, screen),
+        Command::Run(arguments) => run::run(arguments, &config(environment)?, screen),
+        Command::Intent(arguments) => peer::intent(arguments, &config(environment)?, screen),
+        Command::Delegate(arguments) => {
+            delegation::delegate(arguments, &config(environment)?, screen)
+        }
+        Command::Delegation(command) => delegation::run(command, &config(environment)?, screen),
         Command::Doctor(arguments) => doctor::run(&arguments, &config(environment)?, screen),
         Command::Schema(arguments) => describe::schema(&arguments, screen),
         Command::Completions(arguments) => describe::completions(&arguments, screen),
         Command::Man(arguments) => describe::man(&arguments, screen),
+        Command::AcpServe(arguments) => acp_serve::run(&arguments, &config(environment)?, screen),
         Command::Guardian => succeed(platform::guardian::run(std::io::stdin())),
         Command::BuiltinAgent => {
             let workspace = std::env::current_dir()
@@ -110,6 +136,34 @@ fn list(
             screen.note("there are none yet; `agentcraft up` writes samples")?
         }
         Format::Table => screen.table(&table(values))?,
+    }
+    Ok(())
+}
+
+/// The rows of an answer: the answer itself, or what it has under this name.
+fn rows_of(answer: &Value, name: &str) -> Vec<Value> {
+    let rows = answer.as_array().or_else(|| answer[name].as_array());
+    rows.cloned().unwrap_or_default()
+}
+
+/// Values in the format that was asked for; quiet prints the first field of each.
+fn print_values<const N: usize>(
+    values: &[Value],
+    fields: [Field; N],
+    format: Format,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    match format {
+        Format::Json => screen.json(&values)?,
+        Format::Table => screen.table(&value_table(values, fields))?,
+        Format::Quiet => {
+            for value in values {
+                let first = fields
+                    .first()
+                    .and_then(|(_, pointer)| value.pointer(pointer));
+                screen.line(first.and_then(Value::as_str).unwrap_or_default())?;
+            }
+        }
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! This is the only place that reads the environment, and it does nothing but read. Everything else takes a [`Config`].
 
 mod file;
+mod network;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use platform::files::Durability;
 
 use crate::args::GlobalArgs;
 use file::FileConfig;
+pub(crate) use network::{Certificate, Listen, Network, Trust};
 
 /// The variables of a process, taken once.
 pub(crate) type Environment = BTreeMap<OsString, OsString>;
@@ -67,6 +69,8 @@ pub(crate) struct Config {
     pub(crate) journal_lines: u64,
     /// Permission rules of the whole node.
     pub(crate) policy: Policy,
+    /// Where the node listens, and for whom.
+    pub(crate) network: Network,
     /// Where a debug build ends itself as if it were killed; for tests.
     pub(crate) crash_at: Option<String>,
     /// Where a debug build writes the crash points it passes; for tests.
@@ -126,6 +130,27 @@ impl ConfigError {
                 None
             }
         }
+    }
+}
+
+impl Config {
+    /// Whether the home is the one that every command finds without being told.
+    pub(crate) fn has_default_home(&self) -> bool {
+        let home = platform::system::home_dir(&self.environment);
+        home.is_some_and(|home| home.join(HOME) == self.home)
+    }
+
+    /// What `~` in a rule stands for.
+    pub(crate) fn user_home(&self) -> String {
+        platform::system::home_dir(&self.environment)
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    }
+
+    /// Whether the socket is the one in the home.
+    pub(crate) fn has_default_socket(&self) -> bool {
+        self.home.join(SOCKET) == self.socket
     }
 }
 
@@ -207,6 +232,13 @@ impl Config {
                 * u32::try_from(file.journal_days.unwrap_or(JOURNAL_DAYS)).unwrap_or(u32::MAX),
             journal_lines: file.journal_lines.unwrap_or(JOURNAL_LINES),
             policy: file.policy.unwrap_or_default(),
+            network: Network::resolve(
+                file.http.unwrap_or_default(),
+                file.lan.unwrap_or_default(),
+                file.lending.unwrap_or_default(),
+                text(&environment, "AGENTCRAFT_LISTEN")?,
+                |path| home.join(path),
+            )?,
             crash_at: debug("AGENTCRAFT_CRASH_AT")
                 .map(|point| point.to_string_lossy().into_owned()),
             crash_trace: debug("AGENTCRAFT_CRASH_TRACE").map(PathBuf::from),

@@ -1,6 +1,6 @@
 //! A command's connection to the daemon: the socket's client, with errors that say what to do about them.
 
-use std::io;
+use std::{io, os::unix::net::UnixStream};
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -86,6 +86,11 @@ impl Connection {
     pub(crate) fn converse(self) -> Result<Conversation, CommandError> {
         let (outgoing, incoming) = self.client.split().map_err(explain)?;
         Ok(Conversation::open(outgoing, incoming))
+    }
+
+    /// The bare connection, for a protocol other than ours, and what has been read of it already.
+    pub(crate) fn into_stream(self) -> Result<(UnixStream, Vec<u8>), CommandError> {
+        self.client.into_stream().map_err(explain)
     }
 
     fn explain(&mut self, error: CallError) -> CommandError {

@@ -3,24 +3,33 @@
 use std::{
     io::IsTerminal,
     path::PathBuf,
+    pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use acp::lease;
 use anyhow::{Context, bail};
-use engine::{Drivers, Engine, EngineConfig, chain};
+use domain::{chain::Ourselves, session::WhenBusy};
+use engine::{Engine, EngineConfig, chain};
 use platform::{
     Guardian, Owner, Tasks, crash,
     files::{self, Durability, FileLock, Lock, Mode},
     pid,
 };
-use socket::{Listener, Service};
+use socket::{EditorAsks, EditorFolder, EditorLink, Listener, Proxies, Service};
 use store::{Change, Store};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use crate::{config::Config, connection::VERSION};
+use crate::{
+    config::Config,
+    connection::VERSION,
+    endpoints::Endpoints,
+    network::{self, Address, Children},
+    standalone::run_records,
+};
 
 /// Threads that run tasks: the work is waiting, so more than a few would only cost memory.
 const THREADS_MAX: usize = 4;
@@ -31,17 +40,54 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// The fact that tells this home from every other one, whatever path it has.
 const HOME_ID: &str = "home-id";
 
-/// Everything that can take a turn.
-const DRIVERS: Drivers = Drivers {
-    acp: acp::connect,
-    print: print::driver,
-};
+/// Editors that come through the socket speak ACP.
+fn serve_editor(link: EditorLink) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    let EditorLink {
+        engine,
+        agent,
+        folder,
+        asks,
+        number,
+        peer,
+        incoming,
+        tasks,
+    } = link;
+    let folder = match folder {
+        EditorFolder::Workspace => lease::Folder::Workspace,
+        EditorFolder::Client => lease::Folder::Client,
+    };
+    let asks = match asks {
+        EditorAsks::Relayed => lease::Asks::Relayed,
+        EditorAsks::Unheard => lease::Asks::Unheard,
+    };
+    // A prompt to workflows is a command; one that came while another ran would begin at a moment nobody expects.
+    let is_workflow = engine
+        .agent(agent.as_str())
+        .is_ok_and(|agent| agent.backend_type == "workflow");
+    let when_busy = match is_workflow {
+        true => WhenBusy::Refuse,
+        false => WhenBusy::Queue,
+    };
+    Box::pin(lease::serve(lease::Editor {
+        engine,
+        agent,
+        folder,
+        asks,
+        when_busy,
+        number,
+        peer,
+        incoming,
+        tasks,
+    }))
+}
 
 /// What there is to say of a daemon that has come up.
 #[derive(Debug, Clone)]
 pub(crate) struct Ready {
     pub(crate) socket: PathBuf,
     pub(crate) pid: u32,
+    /// The address on the network, if it listens.
+    pub(crate) url: Option<String>,
 }
 
 /// Runs the daemon until it is told to stop. `announce` is called once it answers.
@@ -65,7 +111,7 @@ pub(crate) fn run(config: Config, announce: impl FnOnce(&Ready)) -> anyhow::Resu
     result
 }
 
-fn log_to_stderr(config: &Config) {
+pub(crate) fn log_to_stderr(config: &Config) {
     let filter = tracing_subscriber::EnvFilter::try_new(&config.log_level).unwrap_or_default();
     let logging = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -123,19 +169,23 @@ async fn live(config: &Config, announce: impl FnOnce(&Ready)) -> anyhow::Result<
     let asked_to_stop = CancellationToken::new();
     let mut signals = Signals::new()?;
     let listener = Listener::bind(&config.socket).await?;
-    let (engine, guardian) = build(config, &tasks).await?;
+    let (engine, children, endpoints) = build(config, &tasks).await?;
     let service = Arc::new(Service {
         engine: engine.clone(),
         version: VERSION,
         home: config.home.to_string_lossy().into_owned(),
         started,
         shutdown: asked_to_stop.clone(),
+        editor: serve_editor,
+        proxies: Proxies::default(),
     });
     let serving = tasks.child();
     tasks.spawn(|_| socket::serve(listener, service, serving.clone()));
+    let address = network::open(config, &engine, &endpoints, &children, &serving).await?;
     let ready = Ready {
         socket: config.socket.clone(),
         pid: pid::own_pid(),
+        url: address.map(|address| address.url),
     };
     let pid_file = config.home.join("daemon.pid");
     files::write_atomic(
@@ -152,13 +202,14 @@ async fn live(config: &Config, announce: impl FnOnce(&Ready)) -> anyhow::Result<
         name = signals.next() => info!(name, "stopping: a signal came"),
     }
     stop(&engine, &tasks, &serving, &mut signals).await;
-    guardian.close().await;
+    children.guardian.close().await;
     files::remove_file_if_there(&pid_file)?;
+    Address::forget(&config.home)?;
     info!("stopped");
     Ok(())
 }
 
-async fn build(config: &Config, tasks: &Tasks) -> anyhow::Result<(Engine, Guardian)> {
+async fn build(config: &Config, tasks: &Tasks) -> anyhow::Result<(Engine, Children, Endpoints)> {
     let durability = match config.durability {
         Durability::ProcessDeath => store::Durability::ProcessDeath,
         Durability::PowerLoss => store::Durability::PowerLoss,
@@ -179,26 +230,24 @@ async fn build(config: &Config, tasks: &Tasks) -> anyhow::Result<(Engine, Guardi
         durability: config.durability,
         journal_age: config.journal_age,
         journal_lines: config.journal_lines,
-        policy: config.policy.at_home(&user_home(config)),
+        policy: config.policy.at_home(&config.user_home()),
     };
+    let node = Ourselves {
+        id: home_id(&store).await?,
+        name: network::node_name(config),
+    };
+    let endpoints = Endpoints::new(config, run_records(config)?, node);
     let engine = Engine::open(
         engine_config,
         store,
         guardian.clone(),
-        owner,
+        owner.clone(),
         tasks.child(),
-        DRIVERS,
+        endpoints.all(),
     )
     .await?;
-    Ok((engine, guardian))
-}
-
-/// What `~` in a rule stands for.
-fn user_home(config: &Config) -> String {
-    platform::system::home_dir(&config.environment)
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
+    endpoints.connect(&engine);
+    Ok((engine, Children { guardian, owner }, endpoints))
 }
 
 fn agent_logs(config: &Config) -> PathBuf {

@@ -4,24 +4,38 @@ use std::process::ExitCode;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 pub(crate) enum Exit {
-    Success = 0,
+    Success,
     /// The operation was understood and failed.
-    Failed = 1,
+    Failed,
     /// The command line makes no sense; the argument parser uses the same number.
-    Usage = 2,
+    Usage,
     /// There is no daemon, or it stopped answering.
-    Unreachable = 3,
+    Unreachable,
     /// The agent, template or component does not exist.
-    NotFound = 4,
+    NotFound,
     /// A configuration, template or component file is wrong.
-    Invalid = 5,
+    Invalid,
+    /// A run of a workflow ended with this number, by the rules of its format; never zero.
+    Run(u8),
 }
 
 impl Exit {
     pub(crate) fn number(self) -> u8 {
-        self as u8
+        match self {
+            Self::Success => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Unreachable => 3,
+            Self::NotFound => 4,
+            Self::Invalid => 5,
+            Self::Run(number) => number,
+        }
+    }
+
+    /// The end of a run, or of the attempt to begin one.
+    pub(crate) fn of_run(number: i32) -> Self {
+        Self::Run(u8::try_from(number).unwrap_or(1).max(1))
     }
 }
 

@@ -6,10 +6,15 @@ mod config;
 mod connection;
 mod conversation;
 mod daemon;
+mod endpoints;
 mod error;
 mod exit;
 mod interrupt;
+mod network;
+mod node;
+mod office;
 mod render;
+mod standalone;
 
 use std::process::ExitCode;
 

@@ -11,5 +11,6 @@ mod records;
 mod router;
 mod sessions;
 mod stream;
+mod watchers;
 
 pub use router::{Config, Workflows, router};

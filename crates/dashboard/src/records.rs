@@ -1,10 +1,12 @@
 //! Documents of the other parts on the page: runs, tasks, runs of workflows, peers, delegations, tokens.
+//!
+//! The parts keep secrets in them, so each field that is shown is named here.
 
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use engine::Which;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     answer::{Answer, Refused, json_of},
@@ -14,19 +16,62 @@ use crate::{
 /// Documents on one page.
 const LIMIT: u32 = 200;
 
-/// Kinds that the page shows, and fields that it does not: they are long, or secret.
-const KINDS: [(&str, &[&str]); 6] = [
-    ("run", &["events", "log"]),
-    ("a2a-task", &["events", "history"]),
-    ("workflow-run", &["snapshot", "text"]),
-    ("peer", &["token", "secret"]),
-    ("delegation", &["secret", "credential"]),
-    ("token", &["hash"]),
+/// A field as the page calls it, and where the document has it.
+type Field = (&'static str, &'static str);
+
+/// Kinds that the page shows.
+const KINDS: [(&str, &[Field]); 6] = [
+    (
+        "run",
+        &[
+            ("agent", "/agent"),
+            ("caller", "/caller"),
+            ("session", "/session"),
+            ("prompt", "/prompt"),
+            ("state", "/machine/state"),
+        ],
+    ),
+    (
+        "a2a-task",
+        &[
+            ("agent", "/agent"),
+            ("caller", "/caller"),
+            ("session", "/session"),
+            ("state", "/task/status/state"),
+        ],
+    ),
+    (
+        "workflow-run",
+        &[
+            ("workflow", "/workflow"),
+            ("state", "/state"),
+            ("startedAt", "/started_at"),
+        ],
+    ),
+    (
+        "peer",
+        &[
+            ("name", "/alias"),
+            ("url", "/url"),
+            ("state", "/status"),
+            ("agents", "/agents"),
+        ],
+    ),
+    (
+        "delegation",
+        &[
+            ("task", "/task/description"),
+            ("peer", "/peer_url"),
+            ("dir", "/dir"),
+            ("state", "/machine/state"),
+        ],
+    ),
+    ("token", &[("name", "/name"), ("rights", "/rights")]),
 ];
 
 pub(crate) async fn list(State(config): State<Arc<Config>>, Path(kind): Path<String>) -> Answer {
     let known = KINDS.iter().find(|(known, _)| *known == kind);
-    let (_, hidden) = known.ok_or_else(|| Refused::missing(format!("there is no {kind} here")))?;
+    let (_, fields) = known.ok_or_else(|| Refused::missing(format!("there is no {kind} here")))?;
     let records = match kind.as_str() {
         "workflow-run" => config.runs.clone(),
         _ => config.engine.records(),
@@ -36,13 +81,58 @@ pub(crate) async fn list(State(config): State<Arc<Config>>, Path(kind): Path<Str
         .await?;
     let rows: Vec<Value> = rows
         .into_iter()
-        .map(|row| {
-            let mut value = row.value;
-            if let Some(fields) = value.as_object_mut() {
-                hidden.iter().for_each(|field| drop(fields.remove(*field)));
-            }
-            json!({ "id": row.id, "at": row.at, "record": value })
-        })
+        .map(|row| json!({ "id": row.id, "at": row.at, "record": shown(&row.value, fields) }))
         .collect();
     json_of(&rows)
+}
+
+fn shown(document: &Value, fields: &[Field]) -> Value {
+    let found = fields.iter().filter_map(|(name, place)| {
+        let value = document.pointer(place).filter(|value| !value.is_null())?;
+        Some(((*name).to_owned(), worded(name, value)))
+    });
+    Value::Object(Map::from_iter(found))
+}
+
+/// A state is a word, whether its document has it alone, as a tag or as the only key.
+fn worded(name: &str, value: &Value) -> Value {
+    match value {
+        Value::Object(fields) if name == "state" => match fields.get("state") {
+            Some(word) => word.clone(),
+            None => json!(fields.keys().next()),
+        },
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields_of(kind: &str) -> &'static [Field] {
+        KINDS.iter().find(|(known, _)| *known == kind).unwrap().1
+    }
+
+    #[test]
+    fn secrets_of_a_delegation_stay_where_they_are() {
+        let document = json!({
+            "machine": { "state": { "invited": { "until": 1 } } },
+            "peer_url": "http://there", "token": "t0ken", "secret": "s3cret", "dir": "/w",
+            "task": { "description": "look", "prompt": "p" },
+            "agreement": { "credential": "s3cret" },
+        });
+        let shown = shown(&document, fields_of("delegation"));
+        assert_eq!(
+            shown,
+            json!({ "task": "look", "peer": "http://there", "dir": "/w", "state": "invited" })
+        );
+    }
+
+    #[test]
+    fn the_state_of_a_run_is_its_tag() {
+        let document =
+            json!({ "agent": "a", "machine": { "state": { "state": "awaiting", "asks": [] } } });
+        let shown = shown(&document, fields_of("run"));
+        assert_eq!(shown, json!({ "agent": "a", "state": "awaiting" }));
+    }
 }

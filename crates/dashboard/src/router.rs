@@ -17,6 +17,7 @@ use crate::{
     agents,
     answer::{Answer, Refused, json_of},
     journal, page, records, sessions, stream,
+    watchers::Watchers,
 };
 
 /// The right that a caller needs; the owner has it.
@@ -58,6 +59,7 @@ impl fmt::Debug for Workflows {
 
 /// The page at `/`, its files below `/assets`, its API below `/api`.
 pub fn router(config: Config) -> Router {
+    let watchers = Watchers::new(config.engine.sessions().clone(), config.stop.clone());
     let state = Arc::new(config);
     Router::new()
         .route("/", get(page::index))
@@ -69,7 +71,10 @@ pub fn router(config: Config) -> Router {
         .route("/api/templates", get(agents::templates))
         .route("/api/workflows", get(workflows))
         .route("/api/sessions", get(sessions::list).post(sessions::create))
-        .route("/api/sessions/{id}", delete(sessions::close))
+        .route(
+            "/api/sessions/{id}",
+            get(sessions::look).delete(sessions::close),
+        )
         .route("/api/sessions/{id}/prompt", post(sessions::prompt))
         .route("/api/sessions/{id}/cancel", post(sessions::cancel))
         .route("/api/sessions/{id}/asks/{ask}", post(sessions::answer))
@@ -78,6 +83,7 @@ pub fn router(config: Config) -> Router {
         .route("/api/usage", get(journal::usage))
         .route("/api/records/{kind}", get(records::list))
         .route("/api/stream", get(stream::follow))
+        .layer(Extension(watchers))
         .layer(middleware::from_fn(only_with_the_right))
         .with_state(state)
 }

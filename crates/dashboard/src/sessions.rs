@@ -3,33 +3,33 @@
 use std::sync::Arc;
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{Path, State},
 };
 use domain::{
     Name,
-    session::{ClientId, WhenBusy},
+    session::WhenBusy,
     turn::{Answer as Said, Ask, AskId, EventKind},
 };
-use engine::{AttachAs, CreateSession, EngineError, Prompt, SessionView, TurnOptions};
+use engine::{CreateSession, EngineError, Prompt, SessionView, TurnOptions};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
     answer::{Answer, Refused, done, json_of},
     router::Config,
+    watchers::{Watchers, client},
 };
-
-/// The client that everybody on a page is.
-pub(crate) fn client() -> ClientId {
-    ClientId("dashboard".to_owned())
-}
 
 /// How far back open asks are looked for; what is older than that was asked in another turn.
 const LOOK_BACK: u64 = 1_000;
 
 pub(crate) async fn list(State(config): State<Arc<Config>>) -> Answer {
     json_of(&config.engine.sessions().list(None))
+}
+
+pub(crate) async fn look(State(config): State<Arc<Config>>, Path(id): Path<String>) -> Answer {
+    json_of(&config.engine.sessions().get(&id).await?)
 }
 
 #[derive(Debug, Deserialize)]
@@ -66,15 +66,12 @@ pub(crate) struct NewPrompt {
 
 pub(crate) async fn prompt(
     State(config): State<Arc<Config>>,
+    Extension(watchers): Extension<Watchers>,
     Path(id): Path<String>,
     Json(new): Json<NewPrompt>,
 ) -> Answer {
     let sessions = config.engine.sessions();
-    let attach = AttachAs {
-        client: client(),
-        answers: true,
-    };
-    sessions.attach(&id, attach).await?;
+    watchers.attach(&id).await?;
     let prompt = Prompt {
         text: new.text,
         options: TurnOptions::default(),

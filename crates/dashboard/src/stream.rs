@@ -1,10 +1,12 @@
 //! The one stream that the page follows: new lines of the journal, and the events of the session it shows.
 //!
-//! Each event's id says how far both have come, so that a page that was away goes on without loss.
+//! Each event's id says how far both have come, so that a page that was away goes on without loss. Where it missed more
+//! lines of the journal than are sent at once, it is told so and reads its lists anew.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
+    Extension,
     extract::{Query, State},
     http::HeaderMap,
     response::{
@@ -12,11 +14,16 @@ use axum::{
         sse::{Event, KeepAlive},
     },
 };
-use engine::{AttachAs, EventReader, JournalQuery};
+use engine::{EventReader, JournalQuery};
 use futures_util::{Stream, stream};
 use serde::Deserialize;
 
-use crate::{answer::Refused, journal::line, router::Config, sessions::client};
+use crate::{
+    answer::Refused,
+    journal::line,
+    router::Config,
+    watchers::{Page, Watchers},
+};
 
 /// Lines taken from the journal at a time.
 const LINES: u32 = 500;
@@ -59,11 +66,12 @@ struct Follower {
     growth: tokio::sync::watch::Receiver<u64>,
     reader: Option<EventReader>,
     place: Place,
-    session: Option<String>,
+    _page: Page,
 }
 
 pub(crate) async fn follow(
     State(config): State<Arc<Config>>,
+    Extension(watchers): Extension<Watchers>,
     Query(wanted): Query<Follow>,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
@@ -78,15 +86,12 @@ pub(crate) async fn follow(
             event: wanted.from.max(1) - 1,
         },
     };
+    let page = watchers.page().await;
     let reader = match &wanted.session {
         None => None,
         Some(id) => {
-            let attach = AttachAs {
-                client: client(),
-                answers: true,
-            };
             // A session that is over can be read but not attached to.
-            let _ = config.engine.sessions().attach(id, attach).await;
+            let _ = watchers.attach(id).await;
             Some(config.engine.sessions().events(id, place.event + 1).await?)
         }
     };
@@ -95,7 +100,7 @@ pub(crate) async fn follow(
         config,
         reader,
         place,
-        session: wanted.session,
+        _page: page,
     };
     let events = Sse::new(events(follower)).keep_alive(KeepAlive::new().interval(BREATH));
     Ok(events.into_response())
@@ -157,7 +162,10 @@ impl Follower {
         };
         self.growth.mark_unchanged();
         let rows = self.config.engine.journal(query).await.unwrap_or_default();
-        let mut events = Vec::with_capacity(rows.len());
+        let mut events = Vec::with_capacity(rows.len() + 1);
+        if u32::try_from(rows.len()).is_ok_and(|count| count >= LINES) {
+            events.push(Event::default().event("missed").data("{}"));
+        }
         for row in rows {
             self.place.journal = row.seq;
             events.push(self.event("journal", line(&row).to_string()));
@@ -178,18 +186,6 @@ async fn next_of(reader: &mut Option<EventReader>) -> Option<(u64, String)> {
             let event = reader.next().await.ok().flatten()?;
             let text = serde_json::to_string(&*event).unwrap_or_default();
             Some((event.seq, text))
-        }
-    }
-}
-
-impl Drop for Follower {
-    fn drop(&mut self) {
-        let Some(session) = self.session.take() else {
-            return;
-        };
-        let sessions = self.config.engine.sessions().clone();
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            drop(runtime.spawn(async move { sessions.detach(&session, client()).await }));
         }
     }
 }

@@ -13,7 +13,7 @@ export async function ask(method, path, body) {
   } catch {
     throw new Error("The node does not answer. It may have stopped.");
   }
-  if (answer.status === 401) throw new Error("You are not logged in any more. Run: agentcraft dashboard");
+  if (answer.status === 401) throw Object.assign(new Error("You are not logged in any more. Run: agentcraft dashboard"), { isLogin: true });
   const text = await answer.text();
   let value = null;
   try {
@@ -33,12 +33,13 @@ export const post = (path, body = {}) => ask("POST", path, body);
 export const remove = (path) => ask("DELETE", path);
 
 /** Follows the node. A break is mended by the browser, which says how far it had come. */
-export function follow({ session, from = 1, onJournal, onSession, onLine }) {
+export function follow({ session, from = 1, onJournal, onSession, onMissed, onLine }) {
   const query = session ? `?session=${encodeURIComponent(session)}&from=${from}` : "";
   const source = new EventSource(`/api/stream${query}`);
   source.addEventListener("open", () => onLine("connected"));
   source.addEventListener("error", () => onLine(source.readyState === EventSource.CLOSED ? "closed" : "reconnecting"));
   source.addEventListener("journal", (event) => onJournal(JSON.parse(event.data)));
-  source.addEventListener("session", (event) => onSession?.(JSON.parse(event.data)));
+  source.addEventListener("session", (event) => onSession(JSON.parse(event.data)));
+  source.addEventListener("missed", () => onMissed());
   return () => source.close();
 }

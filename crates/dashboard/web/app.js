@@ -25,92 +25,129 @@ const PARTS = [
   ["usage", "Usage", usage.show],
 ];
 
+/** How long a mistake is shown, how long lines of the journal are gathered, and when a stream that ended is begun anew. */
+const SAY_MS = 8000, GATHER_MS = 150, AGAIN_MS = 1500;
+
 const main = document.getElementById("main");
 const line = document.getElementById("line");
-let current = null;
+let current = {};
+let opened = 0;
 let unfollow = () => {};
-let refresh = null;
+let isBroken = false;
 
 /** Says what went wrong, for a while. */
 export function say(error) {
-  const says = document.getElementById("says");
   const words = make("p", {}, error.message ?? String(error));
-  fill(says, words);
-  setTimeout(() => words.remove(), 8000);
+  fill(document.getElementById("says"), words);
+  setTimeout(() => words.remove(), SAY_MS);
 }
 
-/** Does something for the user and tells if it failed. */
+/** Does something for the user, once at a time, and tells if it failed. */
 export const attempt = (act) => async (event) => {
   event?.preventDefault();
-  const button = event?.submitter ?? event?.currentTarget;
-  if (button instanceof HTMLButtonElement) button.disabled = true;
+  const place = event?.currentTarget;
+  if (place?.getAttribute("aria-busy") === "true") return;
+  place?.setAttribute("aria-busy", "true");
   try {
     await act(event);
   } catch (error) {
     say(error);
   } finally {
-    if (button instanceof HTMLButtonElement) button.disabled = false;
+    place?.removeAttribute("aria-busy");
   }
 };
 
-function connect(view) {
+function tell(state) {
+  line.textContent = state;
+  line.className = state === "connected" ? "" : "broken";
+}
+
+function connect(view, number) {
   unfollow();
   unfollow = follow({
     session: view.session,
-    from: view.from,
-    onJournal: (row) => {
-      view.onJournal?.(row);
-      if (!view.onJournal) soon();
-    },
+    from: view.from?.() ?? 1,
+    onJournal: () => soon(),
+    onMissed: () => soon(),
     onSession: (event) => view.onSession?.(event),
     onLine: (state) => {
-      line.textContent = state;
-      line.className = state === "connected" ? "" : "broken";
-      if (state === "connected" && refresh === "late") soon();
-      refresh = state === "connected" ? null : "late";
+      tell(state === "closed" ? "reconnecting" : state);
+      // What was missed in between is read anew.
+      if (state === "connected" && isBroken) soon();
+      isBroken = state !== "connected";
       // A stream that the browser gave up on is begun anew, by us.
-      if (state === "closed") setTimeout(() => connect(view), 1000);
+      if (state === "closed") again(view, number);
     },
   });
 }
 
+function again(view, number) {
+  setTimeout(async () => {
+    if (number !== opened) return;
+    try {
+      await get("/api/overview");
+      connect(view, number);
+    } catch (error) {
+      tell(error.isLogin ? "logged out: run agentcraft dashboard" : "reconnecting");
+      again(view, number);
+    }
+  }, AGAIN_MS);
+}
+
 let planned = null;
 function soon() {
-  if (planned) return;
-  planned = setTimeout(async () => {
+  planned ??= setTimeout(async () => {
     planned = null;
     try {
-      await current?.update?.();
+      await Promise.all([current.update?.(), count()]);
     } catch (error) {
-      say(error);
+      // The line says it already while it is broken.
+      if (!isBroken) say(error);
     }
-  }, 150);
+  }, GATHER_MS);
+}
+
+/** What the frame shows of the node wherever one is: its name, and how much waits. */
+async function count() {
+  const node = await get("/api/overview");
+  document.getElementById("node").textContent = node.name || "AgentCraft";
+  const badge = document.getElementById("waiting");
+  fill(badge, node.asks ? [String(node.asks), make("span", { class: "hidden" }, " waiting")] : null);
+  badge.hidden = !node.asks;
 }
 
 async function open() {
+  const number = opened += 1;
   const [name, ...rest] = (location.hash.slice(1) || "overview").split("/").map(decodeURIComponent);
-  const [, title, show] = PARTS.find(([part]) => part === name) ?? PARTS[0];
+  const [part, title, show] = PARTS.find(([known]) => known === name) ?? PARTS[0];
   for (const link of document.querySelectorAll("nav a")) {
-    if (link.hash === `#${name}`) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.hash === `#${part}`) {
+      link.setAttribute("aria-current", "page");
+      link.scrollIntoView({ block: "nearest", inline: "center" });
+    } else link.removeAttribute("aria-current");
   }
   document.title = `${title} · AgentCraft`;
-  const place = make("section", { "aria-label": title });
-  fill(main, place);
+  const place = make("div", {});
+  let view = {};
   try {
-    current = (await show(place, rest)) ?? {};
-    connect(current);
+    view = (await show(place, rest)) ?? {};
   } catch (error) {
-    fill(place, make("h1", {}, title), make("p", {}, error.message));
-    current = {};
+    fill(place, make("h1", {}, title), make("p", { class: "empty" }, error.message));
   }
-  main.focus();
+  if (number !== opened) return; // Somebody went on meanwhile.
+  current = view;
+  fill(main, place);
+  scrollTo(0, 0);
+  if (number > 1) main.focus({ preventScroll: true });
+  connect(current, number);
 }
 
 fill(document.getElementById("parts"), PARTS.map(([name, title]) =>
-  make("li", {}, make("a", { href: `#${name}` }, title))));
-get("/api/overview").then((node) => {
-  document.getElementById("node").textContent = node.name || "AgentCraft";
-}).catch(say);
+  make("li", {}, make("a", { href: `#${name}` }, title, name === "asks" ? make("span", { id: "waiting", class: "badge", hidden: true }) : null))));
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
+count().catch(say);
 addEventListener("hashchange", open);
 open();

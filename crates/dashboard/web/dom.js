@@ -1,10 +1,12 @@
 // Making elements: text is always text, never markup, so nothing an agent says can run here.
 
+const put = (children) => children.flat(4).filter((child) => child != null && child !== false);
+
 /** An element with attributes, listeners (`on…`) and children: elements, texts, or nothing. */
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   apply(element, attributes);
-  element.append(...children.flat(3).filter((child) => child != null && child !== false));
+  element.append(...put(children));
   return element;
 }
 
@@ -12,7 +14,7 @@ export function make(tag, attributes = {}, ...children) {
 export function draw(tag, attributes = {}, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   apply(element, attributes);
-  element.append(...children.flat(3).filter((child) => child != null && child !== false));
+  element.append(...put(children));
   return element;
 }
 
@@ -27,31 +29,54 @@ function apply(element, attributes) {
 
 /** Puts new children into an element. */
 export function fill(element, ...children) {
-  element.replaceChildren(...children.flat(3).filter((child) => child != null && child !== false));
+  element.replaceChildren(...put(children));
+}
+
+/** Shows a list that changes. An item that is as before keeps its element, and with it focus and what was typed. */
+export function keep(element, items, keyOf, render, empty) {
+  const before = element.kept ?? new Map();
+  const now = new Map();
+  for (const item of items) {
+    const [key, text] = [keyOf(item), JSON.stringify(item)];
+    const known = before.get(key);
+    now.set(key, known?.text === text ? known : { text, shown: render(item) });
+  }
+  element.kept = now;
+  const wanted = now.size ? [...now.values()].map(({ shown }) => shown) : [make("li", { class: "empty" }, empty)];
+  const same = wanted.length === element.children.length && wanted.every((shown, index) => shown === element.children[index]);
+  if (same) return;
+  const focused = element.contains(document.activeElement) ? document.activeElement : null;
+  element.replaceChildren(...wanted);
+  if (!focused) return;
+  const again = focused.isConnected ? focused : focused.id && document.getElementById(focused.id);
+  if (again) again.focus();
 }
 
 /** A moment, as people read it. */
 export function moment(at) {
   const date = typeof at === "number" ? new Date(at) : new Date(Date.parse(at));
-  return make("time", { datetime: date.toISOString(), title: date.toISOString() }, date.toLocaleString());
+  if (Number.isNaN(date.getTime())) return "";
+  const today = date.toDateString() === new Date().toDateString();
+  const words = today ? date.toLocaleTimeString() : date.toLocaleString();
+  return make("time", { datetime: date.toISOString(), title: date.toISOString() }, words);
 }
+
+const TONES = {
+  good: ["running", "active", "completed", "succeeded", "online", "started", "ready", "connected"],
+  bad: ["crashed", "failed", "error", "expired", "offline", "interrupted", "ended badly"],
+  warn: ["awaiting", "waiting", "starting", "stopping", "in-progress", "input-required", "busy"],
+};
 
 /** A state in a word, coloured and readable without colour. */
 export function tag(word) {
-  const good = ["running", "active", "completed", "succeeded", "online", "started"];
-  const bad = ["crashed", "failed", "error", "expired", "offline", "interrupted"];
-  const warn = ["awaiting", "waiting", "starting", "stopping", "in-progress", "input-required", "idle"];
-  const tone = good.includes(word) ? "good" : bad.includes(word) ? "bad" : warn.includes(word) ? "warn" : "";
+  const tone = Object.keys(TONES).find((name) => TONES[name].includes(word)) ?? "";
   return make("span", { class: `tag ${tone}` }, word);
 }
 
-/** A little Markdown: paragraphs, code and blocks of code. Everything else stays as it was written. */
-export function markdown(text) {
-  const parts = text.split(/```[^\n]*\n?/);
-  return parts.flatMap((part, index) => {
-    if (index % 2) return make("pre", { tabindex: "0" }, part);
-    return part.split(/\n{2,}/).filter((paragraph) => paragraph.trim()).map((paragraph) =>
-      make("p", {}, paragraph.split(/(`[^`\n]+`)/).map((piece) =>
-        piece.startsWith("`") && piece.length > 2 ? make("code", {}, piece.slice(1, -1)) : piece)));
-  });
+/** The top of a part: its title, a word on it, and what can be done. */
+export function top(title, words, ...acts) {
+  return make("div", { class: "top" },
+    make("div", { class: "grow" }, make("h1", {}, title), words ? make("p", { class: "soft" }, words) : null), acts);
 }
+
+export const plural = (count, one, many = `${one}s`) => `${count} ${count === 1 ? one : many}`;

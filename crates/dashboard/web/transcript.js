@@ -2,79 +2,128 @@
 
 import { post } from "./api.js";
 import { attempt } from "./app.js";
-import { fill, make, markdown, tag } from "./dom.js";
+import { diff } from "./diff.js";
+import { fill, make, moment, tag } from "./dom.js";
+import { graph } from "./graph.js";
+import { code, markdown } from "./markdown.js";
 
-export function transcript(session) {
+/** Letters of a tool's output that are shown at once. */
+const OUTPUT_MAX = 20000;
+
+/** The transcript of a session. `workflows` are those whose steps are drawn when a turn runs one. */
+export function transcript(session, workflows, onBusy) {
   const element = make("div", { class: "transcript", role: "log", "aria-label": "Transcript" });
   const tools = new Map();
   const asks = new Map();
-  let last = 0;
-  let open = null;
+  let last = 0, open = null, turn = null, painted = false;
 
+  // What came in one frame is painted once.
+  const paint = () => {
+    if (painted) return;
+    painted = true;
+    const atEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 160;
+    requestAnimationFrame(() => {
+      painted = false;
+      if (open?.changed) {
+        open.changed = false;
+        fill(open.body, markdown(open.text));
+      }
+      if (atEnd) scrollTo(0, document.documentElement.scrollHeight);
+    });
+  };
+  const close = () => {
+    if (open?.changed) fill(open.body, markdown(open.text));
+    open = null;
+  };
   const add = (child) => {
-    const atEnd = innerHeight + scrollY >= document.body.scrollHeight - 120;
+    close();
+    paint();
     element.append(child);
-    if (atEnd) scrollTo(0, document.body.scrollHeight);
     return child;
   };
-  const grow = (kind, text) => {
-    if (open?.kind !== kind) open = { kind, text: "", box: add(make("div", { class: `said ${kind}` })) };
+  const grow = (kind, name, text) => {
+    if (open?.kind !== kind) {
+      const body = make("div", { class: "body" });
+      add(make("article", { class: `said ${kind}` }, make("p", { class: "who" }, name), body));
+      open = { kind, text: "", body };
+    }
     open.text += text;
-    fill(open.box, markdown(open.text));
-  };
-  const plain = (kind, ...children) => {
-    open = null;
-    return add(make("div", { class: `said ${kind}` }, ...children));
+    open.changed = true;
+    paint();
   };
 
   const kinds = {
-    "turn-started": (event) => plain("me", markdown(event.prompt)),
-    text: (event) => grow("agent", event.text),
-    thought: (event) => grow("thought", event.text),
-    notice: (event) => plain("notice", event.text),
+    "turn-started": (event) => {
+      turn = { prompt: event.prompt, spent: null };
+      add(make("article", { class: "said me" }, make("p", { class: "who" }, "Prompt ", moment(event.at)), make("div", { class: "body" }, markdown(event.prompt))));
+      onBusy(true);
+    },
+    text: (event) => grow("agent", "Agent", event.text),
+    thought: (event) => grow("thought", "Thinking", event.text),
+    notice: (event) => add(make("p", { class: "notice" }, event.text)),
+    artifact: (event) => add(make("p", { class: "notice" }, `${event.change[0].toUpperCase()}${event.change.slice(1)} `, make("code", {}, event.path))),
+    usage: (event) => { if (turn) turn.spent = event; },
     "tool-call": (event) => tool(event),
     "tool-update": (event) => tool(event),
     plan: (event) => plan(event),
-    ask: (event) => ask(event),
+    ask: (event) => asks.set(event.id, add(make("article", { class: "said ask" }, make("p", { class: "who" }, "The agent asks"), question(session, event)))),
     "ask-settled": (event) => {
       const box = asks.get(event.ask);
-      if (box) fill(box, make("p", {}, `Answered${event.by ? ` by ${event.by}` : ""}.`));
+      if (!box) return;
+      const words = { option: "Answered", text: "Answered", declined: "Declined" }[event.answer.answer] ?? "Over";
+      box.classList.add("settled");
+      box.querySelector(".answers")?.replaceWith(make("p", { class: "soft" }, `${words}${event.by ? ` by ${event.by}` : ""}${event.answer.id ? `: ${event.answer.id}` : ""}.`));
     },
     "turn-ended": (event) => {
-      const words = event.stop.message ?? event.stop.reason;
-      plain("notice", event.stop.reason === "end-turn" ? "The turn is over." : `The turn ended: ${words}`);
+      const { reason, message } = event.stop;
+      const spent = turn?.spent ? ` · ${turn.spent.inputTokens ?? 0} tokens in, ${turn.spent.outputTokens ?? 0} out` : "";
+      const words = reason === "end-turn" ? `The turn is over${spent}` : `The turn ended: ${message ?? reason}${spent}`;
+      add(make("p", { class: `notice end ${reason === "failed" ? "bad" : ""}` }, words));
+      onBusy(false);
     },
   };
 
   function tool(event) {
-    open = null;
-    let known = tools.get(event.id);
+    const key = event.id;
+    let known = tools.get(key);
     if (!known) {
-      known = { box: add(make("div", { class: "said" })), state: {} };
-      tools.set(event.id, known);
+      known = { box: add(make("article", { class: "said tool" })), state: {} };
+      tools.set(key, known);
     }
-    for (const [key, value] of Object.entries(event)) if (value != null) known.state[key] = value;
+    for (const [name, value] of Object.entries(event)) if (value != null) known.state[name] = value;
     const { title, status, content = [], kind } = known.state;
-    fill(known.box,
-      make("p", {}, make("strong", {}, title ?? event.id), " ", make("small", { class: "soft" }, kind ?? ""), " ",
-        tag(status === "in-progress" ? "running" : status ?? "pending")),
-      content.map(shown));
+    known.box.dataset.status = status;
+    fill(known.box, make("p", { class: "line" }, make("span", { class: "kind" }, kind ?? "tool"), make("strong", { class: "grow" }, title ?? key),
+      tag(status === "in-progress" ? "running" : status ?? "pending")), content.map(shown));
+    if (status === "failed") turn?.graph?.colour(key.replace(/#\d+$/, ""), "failed");
+    paint();
   }
 
-  let planned = null;
   function plan(event) {
-    open = null;
-    planned ??= add(make("div", { class: "said" }));
-    fill(planned, make("ol", {}, event.entries.map((entry) => make("li", {}, entry.text, " ", tag(entry.status)))));
-  }
-
-  function ask(event) {
-    const box = plain("ask", question(session, event));
-    asks.set(event.id, box);
+    turn ??= {};
+    const name = /^\s*\/(\S+)/.exec(turn.prompt ?? "")?.[1];
+    const workflow = workflows.find((known) => known.name === name);
+    if (!turn.planned) {
+      turn.planned = add(make("article", { class: "said plan" }));
+      turn.graph = workflow && workflow.steps.length ? graph(workflow) : null;
+      fill(turn.planned, make("p", { class: "who" }, workflow ? `Workflow ${name}` : "Plan"), turn.graph?.element);
+    }
+    if (turn.graph) {
+      for (const entry of event.entries) {
+        const step = workflow.steps.find(({ name: known }) => entry.text === known || entry.text.startsWith(`${known}: `));
+        if (step) turn.graph.colour(step.name, entry.status);
+      }
+    } else {
+      const signs = { pending: "○", "in-progress": "●", completed: "✓" };
+      fill(turn.planned, make("p", { class: "who" }, "Plan"), make("ul", { class: "steps" }, event.entries.map((entry) =>
+        make("li", { class: entry.status }, make("span", { class: "sign", "aria-hidden": "true" }, signs[entry.status]), entry.text, make("span", { class: "hidden" }, ` (${entry.status})`)))));
+    }
+    paint();
   }
 
   return {
     element,
+    next: () => last + 1,
     take(event) {
       if (event.seq <= last) return;
       last = event.seq;
@@ -84,40 +133,34 @@ export function transcript(session) {
 }
 
 function shown(content) {
-  if (content.type === "text") return make("pre", { tabindex: "0" }, content.text);
-  if (content.type === "diff") {
-    const minus = (content.old ?? "").split("\n");
-    const plus = content.new.split("\n");
-    const gone = minus.filter((row) => !plus.includes(row));
-    const come = plus.filter((row) => !minus.includes(row));
-    return make("pre", { class: "diff", tabindex: "0" }, `${content.path}\n`,
-      gone.map((row) => make("span", { class: "minus" }, `- ${row}\n`)),
-      come.map((row) => make("span", { class: "plus" }, `+ ${row}\n`)));
-  }
-  return null;
+  if (content.type === "diff") return diff(content);
+  if (content.type !== "text") return null;
+  const { text } = content;
+  return code(text.length > OUTPUT_MAX ? `${text.slice(0, OUTPUT_MAX)}\n… ${text.length - OUTPUT_MAX} more letters` : text);
 }
 
 /** What is asked, with a way to answer it. */
 export function question(session, ask, after = () => {}) {
   const path = `/api/sessions/${encodeURIComponent(session)}/asks/${encodeURIComponent(ask.id)}`;
   const reply = (answer) => attempt(async () => {
-    await post(path, answer);
+    await post(path, answer());
     await after();
   });
   if (ask.ask === "permission") {
+    const looks = { "allow-once": ask.destructive ? "danger" : "main", "allow-always": ask.destructive ? "danger" : "" };
     return [
-      make("p", {}, make("strong", {}, ask.tool.title), " ",
-        ask.destructive ? make("span", { class: "tag bad" }, "cannot be undone") : null),
+      make("p", { class: "line" }, make("span", { class: "kind" }, ask.tool.kind), make("strong", { class: "grow" }, ask.tool.title),
+        ask.destructive ? make("span", { class: "tag bad destructive" }, "cannot be undone") : null),
       (ask.tool.content ?? []).map(shown),
-      make("p", { class: "row" }, ask.options.map((option) =>
-        make("button", { class: option.kind === "allow-once" ? "main" : "", onclick: reply({ answer: "option", id: option.id }) }, option.name))),
+      make("div", { class: "answers" }, ask.options.map((option) =>
+        make("button", { class: looks[option.kind] ?? "", onclick: reply(() => ({ answer: "option", id: option.id })) }, option.name))),
     ];
   }
-  const input = make("input", { name: "answer", "aria-label": "Answer", autocomplete: "off" });
+  const input = make("input", { name: "answer", autocomplete: "off" });
   return [
-    make("p", {}, ask.text),
-    make("form", { class: "inline", onsubmit: (event) => reply({ answer: "text", text: input.value })(event) },
+    make("div", {}, markdown(ask.text)),
+    make("form", { class: "inline answers", onsubmit: reply(() => ({ answer: "text", text: input.value })) },
       make("label", {}, "Answer", input), make("button", { class: "main" }, "Answer"),
-      make("button", { type: "button", onclick: reply({ answer: "declined" }) }, "Decline")),
+      make("button", { type: "button", onclick: reply(() => ({ answer: "declined" })) }, "Decline")),
   ];
 }

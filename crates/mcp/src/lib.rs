@@ -10,6 +10,7 @@ mod event;
 mod failure;
 mod http;
 mod leftovers;
+mod office;
 mod progress;
 mod resources;
 mod server;
@@ -19,4 +20,5 @@ mod turn;
 
 pub use client::tool_sources;
 pub use http::router;
+pub use office::{OfficeFace, serve_office};
 pub use server::{Config, ServeError, serve, serve_stdio};

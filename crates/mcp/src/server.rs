@@ -222,9 +222,9 @@ impl ServerHandler for Server {
 
 /// The input, which tells when it is over: the library would let calls go on for seconds after that.
 #[derive(Debug)]
-struct Watched<R> {
-    reader: R,
-    gone: CancellationToken,
+pub(crate) struct Watched<R> {
+    pub(crate) reader: R,
+    pub(crate) gone: CancellationToken,
 }
 
 impl<R: AsyncRead + Unpin> AsyncRead for Watched<R> {

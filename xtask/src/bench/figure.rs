@@ -12,6 +12,8 @@ pub(super) struct Figure {
     unit: &'static str,
     beside: Option<Beside>,
     goal: Option<Goal>,
+    /// Why there is no number.
+    left_out: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +40,22 @@ impl Figure {
             unit,
             beside: None,
             goal: None,
+            left_out: None,
         }
+    }
+
+    /// What could not be measured here, and why.
+    pub(super) fn left_out(name: impl Into<String>, why: impl Into<String>) -> Self {
+        Self {
+            left_out: Some(why.into()),
+            ..Self::new(name, 0.0, "")
+        }
+    }
+
+    /// The same figure in a table of several benchmarks.
+    pub(super) fn of(mut self, bench: &str) -> Self {
+        self.name = format!("{bench}: {}", self.name);
+        self
     }
 
     pub(super) fn beside(mut self, name: impl Into<String>, value: f64) -> Self {
@@ -74,13 +91,14 @@ impl Figure {
     pub(super) fn json(&self) -> Value {
         json!({
             "name": self.name,
-            "value": self.value,
+            "value": self.left_out.is_none().then_some(self.value),
             "unit": self.unit,
             "beside": self.beside.as_ref().map(|beside| &beside.name),
             "beside_value": self.beside.as_ref().map(|beside| beside.value),
             "ratio": self.ratio(),
             "goal": self.goal.map(|goal| goal.to_string()),
             "met": self.met(),
+            "left_out": self.left_out,
         })
     }
 
@@ -93,7 +111,10 @@ impl Figure {
         };
         [
             self.name.clone(),
-            format!("{} {}", short(self.value), self.unit),
+            self.left_out.as_ref().map_or_else(
+                || format!("{} {}", short(self.value), self.unit),
+                |why| format!("left out: {why}"),
+            ),
             beside.map_or_else(String::new, |beside| {
                 format!("{} {} ({})", short(beside.value), self.unit, beside.name)
             }),
@@ -181,7 +202,7 @@ mod tests {
         assert_eq!(
             bare,
             json!({"name": "start", "value": 5.0, "unit": "ms", "beside": null, "beside_value": null,
-                "ratio": null, "goal": null, "met": null})
+                "ratio": null, "goal": null, "met": null, "left_out": null})
         );
         let whole = Figure::new("start", 5.0, "ms")
             .beside("python", 20.0)
@@ -190,7 +211,13 @@ mod tests {
         assert_eq!(
             whole,
             json!({"name": "start", "value": 5.0, "unit": "ms", "beside": "python", "beside_value": 20.0,
-                "ratio": 0.25, "goal": "ratio <= 0.5", "met": true})
+                "ratio": 0.25, "goal": "ratio <= 0.5", "met": true, "left_out": null})
+        );
+        let absent = Figure::left_out("start", "no python").of("runs").json();
+        assert_eq!(absent["name"], "runs: start");
+        assert_eq!(
+            (&absent["value"], &absent["left_out"]),
+            (&Value::Null, &json!("no python"))
         );
     }
 

@@ -12,7 +12,9 @@ mod long;
 mod stage;
 mod watcher;
 
-pub(super) use agent::serve as serve_agent;
+pub(super) use agent::{Order, serve as serve_agent};
+pub(super) use chunk::{Chunk, Moment};
+pub(super) use stage::{Stage, TALKER, ourselves, write_template};
 
 use super::context::Context;
 use super::daemon::load;

@@ -123,7 +123,10 @@ const RULES: [Rule; 27] = [
             "catalog", "domain", "engine", "platform", "store", "workflow",
         ],
     ),
-    Rule::shell("model", &["catalog", "domain", "engine", "platform", "wire"]),
+    Rule::shell(
+        "model",
+        &["catalog", "domain", "engine", "platform", "wire"],
+    ),
     Rule::shell("listener", &["domain", "engine", "platform"]),
     Rule::shell("runs", &["domain", "engine", "platform", "wire"]),
     Rule::shell("a2a", &["domain", "engine", "platform", "wire"]),

@@ -1,5 +1,6 @@
 //! Failures of the engine and of the agent as errors of the protocol.
 
+use domain::session::Refusal;
 use engine::{DriverError, EngineError, OpenError, chain};
 use jsonrpc::ErrorObject;
 
@@ -11,6 +12,10 @@ pub(super) fn of_engine(error: &EngineError) -> ErrorObject {
         EngineError::SessionNotFound { .. }
         | EngineError::SessionOver { .. }
         | EngineError::OtherSession { .. } => ErrorObject::new(RESOURCE_NOT_FOUND, words),
+        EngineError::SessionRefused {
+            refusal: Refusal::Busy,
+            ..
+        } => ErrorObject::invalid_request(words),
         _ => ErrorObject::internal(words),
     }
 }

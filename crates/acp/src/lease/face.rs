@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use domain::{Name, session::ClientId};
+use domain::{
+    Name,
+    session::{ClientId, WhenBusy},
+};
 use engine::{About, Engine, Expects, NativeAnswer, NativeMessage};
 use jsonrpc::{ErrorObject, Id, Incoming, Peer, Received, Request, Responder};
 use platform::Tasks;
@@ -38,6 +41,8 @@ pub struct Editor {
     pub agent: Name,
     pub folder: Folder,
     pub asks: Asks,
+    /// What becomes of a prompt while another is carried out.
+    pub when_busy: WhenBusy,
     /// Tells this editor from every other client.
     pub number: u64,
     pub peer: Peer,
@@ -68,6 +73,7 @@ pub async fn serve(editor: Editor) {
         agent,
         folder,
         asks,
+        when_busy,
         number,
         peer,
         mut incoming,
@@ -80,6 +86,7 @@ pub async fn serve(editor: Editor) {
         agent,
         folder,
         asks,
+        when_busy,
         number,
         peer,
         tasks,
@@ -115,6 +122,7 @@ pub(super) struct Face {
     pub(super) agent: Name,
     pub(super) folder: Folder,
     pub(super) asks: Asks,
+    pub(super) when_busy: WhenBusy,
     number: u64,
     pub(super) peer: Peer,
     pub(super) tasks: Tasks,

@@ -10,10 +10,7 @@ use std::{
     task::Poll,
 };
 
-use domain::{
-    session::WhenBusy,
-    turn::{Ask, AskId, Event, EventKind, Raw, Stop, TurnId},
-};
+use domain::turn::{Ask, AskId, Event, EventKind, Raw, Stop, TurnId};
 use engine::{EngineError, EventReader, NativeAnswer, NativeRequest, Prompt, TurnOptions};
 use jsonrpc::{CallError, ErrorObject, Responder, SendError};
 use serde_json::{
@@ -330,7 +327,7 @@ impl Task {
         let prompt = Prompt {
             text,
             options: TurnOptions::default(),
-            when_busy: WhenBusy::Queue,
+            when_busy: self.face.when_busy,
         };
         let sessions = self.face.engine.sessions();
         match sessions.prompt_native(&self.inbox.id, prompt, words).await {

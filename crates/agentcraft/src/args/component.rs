@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use domain::Name;
 
-use super::{Format, FormatArgs};
+use super::{Format, FormatArgs, McpOfficeArgs};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ComponentCommand {
@@ -32,6 +32,11 @@ pub(crate) enum McpCommand {
         after_help = "Examples:\n  agentcraft mcp serve\n  claude mcp add agentcraft -- agentcraft mcp serve"
     )]
     Serve,
+    /// Be an MCP server on stdio, which offers the tools of an office
+    ///
+    /// Joins the office as its agent. Tools of computers that enter or change are offered by themselves, and those of
+    /// computers that leave are dropped. It ends when its client closes its input.
+    Office(Box<McpOfficeArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -55,7 +60,7 @@ impl McpCommand {
     pub(crate) fn format(&self) -> Format {
         match self {
             Self::Component(command) => command.format(),
-            Self::Serve => Format::Table,
+            Self::Serve | Self::Office(_) => Format::Table,
         }
     }
 }

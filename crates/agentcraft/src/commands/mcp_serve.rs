@@ -33,7 +33,7 @@ pub(super) fn run(config: &Config) -> Result<(), CommandError> {
 }
 
 /// A token that SIGTERM, SIGINT or SIGHUP cancels.
-fn stop_on_signals() -> Result<CancellationToken, CommandError> {
+pub(super) fn stop_on_signals() -> Result<CancellationToken, CommandError> {
     let listen =
         |kind| signal(kind).map_err(|error| CommandError::machine("listen to signals", error));
     let mut terminate = listen(SignalKind::terminate())?;
@@ -52,7 +52,7 @@ fn stop_on_signals() -> Result<CancellationToken, CommandError> {
     Ok(stop)
 }
 
-fn log_to_stderr(config: &Config) {
+pub(super) fn log_to_stderr(config: &Config) {
     let filter = format!("{},{QUIET}", config.log_level);
     let filter = tracing_subscriber::EnvFilter::try_new(filter).unwrap_or_default();
     let logging = tracing_subscriber::fmt()

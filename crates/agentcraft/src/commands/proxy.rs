@@ -1,10 +1,12 @@
 //! `agentcraft proxy`: an agent on our own stdin and stdout, for an editor that believes we are the agent.
 //!
 //! The daemon says what to start (`instance`), we start and attach it, carry the editor's bytes to it (`acp::bridge`), and
-//! end it with the connection (`agent`). The agent writes to the editor's pipe by itself; we write to stderr alone.
+//! end it with the connection (`agent`). With --lease the
+//! daemon's own agent is talked to instead (`lease`). The agent writes to the editor's pipe by itself; we write to stderr alone.
 
 mod agent;
 mod instance;
+mod lease;
 mod sessions;
 
 use std::{
@@ -73,10 +75,16 @@ pub(super) fn run(
 ) -> Result<(), CommandError> {
     if arguments.env_passthrough {
         return Err(CommandError::Refused {
-            message: "--env-passthrough is not needed: the agent is a child of this command".to_owned(),
+            message: match arguments.lease {
+                true => "--env-passthrough is of no use here: the agent runs already".to_owned(),
+                false => "--env-passthrough is not needed: the agent is a child of this command".to_owned(),
+            },
             hint: "it has the variables its backend needs and those the template lists under passEnv; name others there"
                 .to_owned(),
         });
+    }
+    if arguments.lease {
+        return lease::run(arguments, config, screen);
     }
     let client = Client::take().map_err(of("take over stdin and stdout"))?;
     let mut bridge = Bridge::build(config)?;

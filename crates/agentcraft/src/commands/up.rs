@@ -36,7 +36,7 @@ pub(super) fn run(config: Config, screen: &mut Screen) -> Result<(), CommandErro
             // The node works without it, and the user may have changed the sample.
             screen.warning(&format!("could not create the agent {STARTER}: {error}"))?;
         }
-        screen.print(&welcome(&client, ready.pid, screen.style()))?;
+        screen.print(&welcome(&client, ready, screen.style()))?;
         Ok(())
     })?;
     Ok(screen.line("the node has stopped")?)

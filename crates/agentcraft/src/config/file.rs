@@ -5,20 +5,27 @@ use std::path::{Path, PathBuf};
 use domain::permission::Policy;
 use engine::LauncherMode;
 use platform::files::Durability;
+use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use super::{ConfigError, STOP_GRACE_MS_MAX, bad_value, durability, launcher};
+use super::{
+    ConfigError, STOP_GRACE_MS_MAX, bad_value, durability, launcher,
+    network::{HttpTable, Lan, Lending},
+};
 
 /// The largest `config.toml`: a hundred times what all settings with comments take.
 pub(super) const SIZE_MAX: u64 = 256 * 1024;
 
 /// Every setting.
-pub(super) const KEYS: [&str; 9] = [
+pub(super) const KEYS: [&str; 12] = [
     "configs_dir",
     "durability",
+    "http",
     "journal_days",
     "journal_lines",
+    "lan",
     "launcher",
+    "lending",
     "log_level",
     "permissions",
     "socket",
@@ -44,6 +51,9 @@ pub(super) struct FileConfig {
     pub(super) durability: Option<Durability>,
     pub(super) stop_grace_ms: Option<u64>,
     pub(super) policy: Option<Policy>,
+    pub(super) http: Option<HttpTable>,
+    pub(super) lan: Option<Lan>,
+    pub(super) lending: Option<Lending>,
     pub(super) journal_days: Option<u64>,
     pub(super) journal_lines: Option<u64>,
 }
@@ -73,7 +83,10 @@ impl FileConfig {
             launcher: setting("launcher").word(launcher)?,
             durability: setting("durability").word(durability)?,
             stop_grace_ms: setting("stop_grace_ms").number(STOP_GRACE_MS_MAX, "milliseconds")?,
-            policy: setting("permissions").policy()?,
+            policy: setting("permissions").table()?,
+            http: setting("http").table()?,
+            lan: setting("lan").table()?,
+            lending: setting("lending").table()?,
             journal_days: setting("journal_days").number(JOURNAL_DAYS_MAX, "days")?,
             journal_lines: setting("journal_lines").number(JOURNAL_LINES_MAX, "lines")?,
         })
@@ -118,19 +131,19 @@ impl<'a> Setting<'a> {
         }
     }
 
-    /// The permission rules of the whole node.
-    fn policy(&self) -> Result<Option<Policy>, ConfigError> {
+    /// A part of the file with a type of its own.
+    fn table<T: DeserializeOwned>(&self) -> Result<Option<T>, ConfigError> {
         let Some(value) = self.value else {
             return Ok(None);
         };
-        let policy = value
+        let table = value
             .clone()
             .try_into()
             .map_err(|error| ConfigError::Syntax {
                 path: self.path.to_owned(),
-                message: format!("permissions: {error}").trim_end().to_owned(),
+                message: format!("{}: {error}", self.key).trim_end().to_owned(),
             })?;
-        Ok(Some(policy))
+        Ok(Some(table))
     }
 
     fn refuse(&self, value: &Value, expected: &str) -> ConfigError {

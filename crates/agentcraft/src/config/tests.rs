@@ -46,6 +46,7 @@ fn without_any_word_everything_is_below_the_home_folder() {
         journal_age: Duration::from_secs(90 * 24 * 60 * 60),
         journal_lines: 1_000_000,
         policy: Policy::default(),
+        network: config.network.clone(), // It has tests of its own.
         crash_at: None,
         crash_trace: None,
         environment: environment(&[]),

@@ -9,7 +9,7 @@ use super::{
     style::{Style, Tone},
     time::duration,
 };
-use crate::{config::Config, connection::VERSION};
+use crate::{config::Config, connection::VERSION, daemon::Ready};
 
 pub(crate) fn daemon_detail(ping: &PingResult, config: &Config, style: Style) -> String {
     let mut fields = Fields::new(style, "agentcraft daemon", (Tone::Good, "running"));
@@ -27,7 +27,7 @@ pub(crate) fn daemon_detail(ping: &PingResult, config: &Config, style: Style) ->
 }
 
 /// What a person sees who has just started a node.
-pub(crate) fn welcome(config: &Config, pid: u32, style: Style) -> String {
+pub(crate) fn welcome(config: &Config, ready: &Ready, style: Style) -> String {
     let mut fields = Fields::new(
         style,
         &format!("agentcraft {VERSION}"),
@@ -38,11 +38,12 @@ pub(crate) fn welcome(config: &Config, pid: u32, style: Style) -> String {
         .field("socket", &config.socket.display().to_string())
         .field("configs", &config.configs_dir.display().to_string())
         .field("logs", &config.home.join("logs").display().to_string())
-        .field("pid", &pid.to_string());
+        .field("address", ready.url.as_deref().unwrap_or("not listening"))
+        .field("pid", &ready.pid.to_string());
     let mut text = fields.finish();
     text.push_str("\nTry in another terminal:\n");
     let flags = config.flags();
-    for command in ["agent list", "agent start starter", "doctor"] {
+    for command in ["agent list", "agent chat starter", "dashboard", "doctor"] {
         let command = format!("agentcraft{flags} {command}");
         text.push_str(&format!("  {}\n", style.paint(Tone::Strong, &command)));
     }

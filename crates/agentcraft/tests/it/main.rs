@@ -11,12 +11,15 @@ mod crash;
 mod lifecycle;
 mod matrix;
 mod mcp;
+mod network;
+mod office;
 mod proxy;
 mod real_agents;
 mod scale;
 mod sessions;
 mod socket;
 mod terminal;
+mod workflow;
 mod workspace;
 
 use testkit::Builder;

@@ -1,12 +1,14 @@
-//! Any agent behind any face: every kind of agent that exists, through every face that exists, in each cell a prompt,
-//! streaming, an ask answered, a cancel and a failure. A cell that makes no sense says why.
+//! Any agent behind any face: every kind of agent, through every face, in each cell a prompt, streaming, an ask answered, a
+//! cancel and a failure. A cell that makes no sense says why. docs/matrix.md shows the result.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+mod faces;
+mod kinds;
+mod model;
 
-use serde_json::{Value, json};
-use testkit::{RawClient, TestDaemon};
+use std::{fmt::Write, fs, panic, path::Path};
 
-use crate::node;
+use faces::{End, FACES, Face, Seen};
+use kinds::{KINDS, Kind, Scene};
 
 /// What every cell shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,242 +28,146 @@ const ACTS: [Act; 5] = [
     Act::Failure,
 ];
 
-/// A kind of agent.
-#[derive(Debug, Clone, Copy)]
-struct Kind {
-    name: &'static str,
-    /// Whether it has a lasting process that is started first.
-    started: bool,
-    /// What makes it do each act.
-    prompt: fn(Act) -> Option<&'static str>,
-    /// Why it cannot do an act, where `prompt` gives nothing.
-    cannot: &'static str,
-}
-
-const KINDS: [Kind; 3] = [
-    Kind {
-        name: "acp-process",
-        started: true,
-        prompt: builtin,
-        cannot: "",
-    },
-    Kind {
-        name: "print-program",
-        started: false,
-        prompt: printed,
-        cannot: "a program in print mode cannot ask",
-    },
-    Kind {
-        name: "command",
-        started: false,
-        prompt: printed,
-        cannot: "a program of the user's cannot ask",
-    },
-];
-
-fn builtin(act: Act) -> Option<&'static str> {
-    Some(match act {
-        Act::Prompt => "hello matrix",
-        Act::Streaming => "/slow 3 50",
-        Act::Ask => "/write asked.txt yes",
-        Act::Cancel => "/hang",
-        Act::Failure => "/fail on purpose",
-    })
-}
-
-/// The stub programs below do what their prompt says.
-fn printed(act: Act) -> Option<&'static str> {
-    match act {
-        Act::Prompt => Some("hello matrix"),
-        Act::Streaming => Some("stream"),
-        Act::Ask => None,
-        Act::Cancel => Some("hang"),
-        Act::Failure => Some("fail"),
+impl Act {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Prompt => "prompt",
+            Self::Streaming => "streaming",
+            Self::Ask => "ask",
+            Self::Cancel => "cancel",
+            Self::Failure => "failure",
+        }
     }
 }
 
-/// A program that answers in Claude's streaming format.
-const CLAUDE: &str = r#"#!/bin/sh
-for prompt; do :; done
-say() { printf '{"type":"assistant","message":{"id":"m%s","content":[{"type":"text","text":"%s"}]},"session_id":"stub"}\n' "$2" "$1"; }
-echo '{"type":"system","subtype":"init","session_id":"stub"}'
-case "$prompt" in
-  *stream*) say one 1; sleep 0.05; say two 2 ;;
-  *hang*) say waiting 1; sleep 1000 ;;
-  *fail*) echo '{"type":"result","subtype":"error_during_execution","is_error":true,"result":"on purpose","session_id":"stub"}'; exit 1 ;;
-  *) say "You said: $prompt" 1 ;;
-esac
-echo '{"type":"result","subtype":"success","is_error":false,"result":"","session_id":"stub"}'
-"#;
-
-/// A program of the user's.
-const COMMAND: &str = r#"#!/bin/sh
-case "$1" in
-  *stream*) echo one; sleep 0.05; echo two ;;
-  *hang*) echo waiting; sleep 1000 ;;
-  *fail*) echo "on purpose" >&2; exit 3 ;;
-  *) echo "You said: $1" ;;
-esac
-"#;
-
-fn program(path: &Path, text: &str) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+/// Why an act is not there, in a cell whose kind and face could do it by themselves.
+fn exception(_: &Kind, _: &Face, _: Act) -> Option<&'static str> {
+    None
 }
 
-/// A node with one agent of each kind, ready to be prompted.
-fn everything() -> TestDaemon {
-    let daemon = node().start();
-    program(&daemon.scratch("claude"), CLAUDE);
-    program(&daemon.scratch("mine"), COMMAND);
-    let backends = [
-        ("acp-process", json!({"type": "builtin"})),
-        (
-            "print-program",
-            json!({"type": "claude-code", "config": {"executablePath": daemon.scratch("claude")}}),
-        ),
-        (
-            "command",
-            json!({"type": "command", "config": {"executablePath": daemon.scratch("mine")}}),
-        ),
-    ];
-    let mut client = daemon.client();
-    for (name, backend) in backends {
-        daemon.template(
-            name,
-            json!({"backend": backend, "provider": {"type": "custom"}}),
-        );
-        client.ok("agent.create", json!({"name": name, "template": name}));
-    }
-    for kind in KINDS.iter().filter(|kind| kind.started) {
-        client.ok("agent.start", json!({"name": kind.name}));
-    }
-    daemon
+fn reason(kind: &Kind, face: &Face, act: Act) -> Option<&'static str> {
+    (kind.cannot)(act)
+        .or_else(|| (face.cannot)(act))
+        .or_else(|| exception(kind, face, act))
 }
 
-/// What came of an act.
-#[derive(Debug)]
-struct Seen {
-    text: String,
-    stop: String,
-    /// How many pieces the text came in.
-    pieces: usize,
-}
-
-/// The socket as a face: a session with streaming.
-fn through_the_socket(daemon: &TestDaemon, kind: &Kind, act: Act, prompt: &str) -> Seen {
-    let mut client = daemon.client();
-    let created = client.ok(
-        "session.create",
-        json!({"agentName": kind.name, "stream": true, "answers": true}),
-    );
-    let session = created["sessionId"].clone();
-    let line = json!({"jsonrpc": "2.0", "id": "turn", "method": "session.prompt", "params": {"sessionId": session, "text": prompt}});
-    client.send_line(&line.to_string());
-    let mut seen = Seen {
-        text: String::new(),
-        stop: String::new(),
-        pieces: 0,
+/// What is wrong with what was seen; nothing if it is as it should be.
+fn wrong(scene: &Scene, kind: &Kind, act: Act, seen: &Seen) -> Option<String> {
+    let holds = match act {
+        Act::Prompt => seen.text.contains("hello matrix") && seen.end == End::Done,
+        Act::Streaming => seen.pieces >= 2 && seen.end == End::Done,
+        Act::Ask => scene.asked_file(kind).exists() && seen.end == End::Done,
+        Act::Cancel => seen.end == End::Cancelled,
+        Act::Failure => matches!(&seen.end, End::Failed(why) if why.contains("on purpose")),
     };
-    loop {
-        let message = client.receive();
-        if message["id"] == "turn" {
-            seen.stop = message["result"]["stopReason"]
-                .as_str()
-                .unwrap_or("error")
-                .to_owned();
-            return seen;
-        }
-        let event = &message["params"]["event"];
-        match event["type"].as_str() {
-            Some("text") => {
-                seen.text.push_str(event["text"].as_str().unwrap());
-                seen.pieces += 1;
-            }
-            Some("ask") => answer(&mut client, &session, event),
-            _ => {}
-        }
-        let under_way =
-            event["type"] == "turn-started" && kind.name == "acp-process" || seen.pieces > 0;
-        if act == Act::Cancel && under_way {
-            let line = json!({"jsonrpc": "2.0", "id": "cancel", "method": "session.cancel", "params": {"sessionId": session}});
-            client.send_line(&line.to_string());
-        }
-    }
+    (!holds).then(|| format!("{seen:?}"))
 }
 
-fn answer(client: &mut RawClient, session: &Value, ask: &Value) {
-    let allow = ask["options"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|option| option["kind"] == "allow-once")
-        .unwrap();
-    let params = json!({"sessionId": session, "ask": ask["id"], "option": allow["id"]});
-    client.send_line(
-        &json!({"jsonrpc": "2.0", "id": "answer", "method": "session.answer", "params": params})
-            .to_string(),
-    );
+/// Every kind of agent through one face. All cells are tried before any of them fails the test.
+fn check(face: &Face) {
+    let scene = Scene::new();
+    let mut broken = String::new();
+    for kind in &KINDS {
+        for act in ACTS {
+            if reason(kind, face, act).is_some() {
+                continue;
+            }
+            let _ = fs::remove_file(scene.asked_file(kind)); // Of another act, if at all.
+            let tried = panic::catch_unwind(panic::AssertUnwindSafe(|| {
+                let seen = (face.act)(&scene.daemon, kind.name, act, (kind.prompt)(act));
+                wrong(&scene, kind, act, &seen)
+            }));
+            let wrong = match tried {
+                Ok(wrong) => wrong,
+                Err(_) => Some("the test itself failed, see above".to_owned()),
+            };
+            if let Some(wrong) = wrong {
+                let _ = writeln!(broken, "{} {}: {wrong}", kind.name, act.word());
+            }
+        }
+    }
+    assert!(broken.is_empty(), "through {}:\n{broken}", face.title);
 }
 
 #[test]
 fn every_kind_of_agent_does_every_act_through_the_socket() {
-    let daemon = everything();
-    for kind in &KINDS {
-        for act in ACTS {
-            let Some(prompt) = (kind.prompt)(act) else {
-                assert!(
-                    !kind.cannot.is_empty(),
-                    "{kind:?} leaves {act:?} out without a reason"
-                );
-                continue;
-            };
-            let seen = through_the_socket(&daemon, kind, act, prompt);
-            let cell = format!("{} {act:?}: {seen:?}", kind.name);
-            match act {
-                Act::Prompt => assert!(
-                    seen.text.contains("hello matrix") && seen.stop == "end_turn",
-                    "{cell}"
-                ),
-                Act::Streaming => assert!(seen.pieces >= 2 && seen.stop == "end_turn", "{cell}"),
-                Act::Ask => {
-                    assert_eq!(seen.stop, "end_turn", "{cell}");
-                    assert!(
-                        daemon
-                            .home()
-                            .join("instances")
-                            .join(kind.name)
-                            .join("asked.txt")
-                            .exists(),
-                        "{cell}"
-                    );
-                }
-                Act::Cancel => assert_eq!(seen.stop, "cancelled", "{cell}"),
-                Act::Failure => assert_eq!(seen.stop, "failed", "{cell}"),
-            }
-        }
-    }
+    check(&faces::SOCKET);
 }
 
 #[test]
-fn every_kind_of_agent_answers_on_the_command_line() {
-    let daemon = everything();
+fn every_kind_of_agent_does_every_act_on_the_command_line() {
+    check(&faces::COMMAND_LINE);
+}
+
+#[test]
+fn every_kind_of_agent_does_every_act_for_an_editor() {
+    check(&faces::EDITOR);
+}
+
+#[test]
+fn every_kind_of_agent_does_every_act_through_mcp() {
+    check(&faces::MCP);
+}
+
+#[test]
+fn every_kind_of_agent_does_every_act_through_the_runs_api() {
+    check(&faces::RUNS);
+}
+
+#[test]
+fn every_kind_of_agent_does_every_act_through_a2a() {
+    check(&faces::A2A);
+}
+
+/// The page, from the tables that the tests above go by.
+fn page() -> String {
+    let mut reasons: Vec<&str> = Vec::new();
+    let mut rows = String::new();
     for kind in &KINDS {
-        let answered = daemon.cli(&["agent", "run", kind.name, "--prompt", "hello matrix"]);
-        assert_eq!(answered.code, 0, "{} {answered:?}", kind.name);
-        assert!(
-            answered.stdout.contains("hello matrix"),
-            "{} {answered:?}",
-            kind.name
-        );
-        let failing = (kind.prompt)(Act::Failure).unwrap();
-        let failed = daemon.cli(&["agent", "run", kind.name, "--prompt", failing]);
-        assert_ne!(failed.code, 0, "{} {failed:?}", kind.name);
-        assert!(
-            failed.stderr.contains("on purpose"),
-            "{} {failed:?}",
-            kind.name
-        );
+        let _ = write!(rows, "| {} |", kind.title);
+        for face in FACES {
+            let mut cell = "✓".to_owned();
+            let mut left_out = Vec::new();
+            for act in ACTS {
+                let Some(reason) = reason(kind, face, act) else {
+                    continue;
+                };
+                let number = reasons.iter().position(|known| *known == reason);
+                let number = number.unwrap_or_else(|| {
+                    reasons.push(reason);
+                    reasons.len() - 1
+                });
+                left_out.push(format!("{} ({})", act.word(), number + 1));
+            }
+            if !left_out.is_empty() {
+                let _ = write!(cell, " without {}", left_out.join(", "));
+            }
+            let _ = write!(rows, " {cell} |");
+        }
+        rows.push('\n');
     }
+    let titles: Vec<&str> = FACES.iter().map(|face| face.title).collect();
+    let mut page = format!(
+        "# Any agent behind any face\n\n\
+         Each kind of agent is tried through each face of a real node (`crates/agentcraft/tests/it/matrix.rs`). A ✓ stands for five\n\
+         acts: a prompt and its answer, an answer that comes in parts, a question of the agent that is answered, a cancel, and a\n\
+         failure whose words arrive. The test compares this page with what it tries; `AGENTCRAFT_WRITE_DOCS=1` writes it anew.\n\n\
+         | agent | {} |\n|{}\n{rows}",
+        titles.join(" | "),
+        "---|".repeat(FACES.len() + 1),
+    );
+    page.push('\n');
+    for (index, reason) in reasons.iter().enumerate() {
+        let _ = writeln!(page, "{}. {reason}", index + 1);
+    }
+    page
+}
+
+#[test]
+fn the_page_of_the_matrix_shows_what_is_tried() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/matrix.md");
+    if std::env::var_os("AGENTCRAFT_WRITE_DOCS").is_some() {
+        fs::write(&path, page()).unwrap();
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap_or_default(), page());
 }

@@ -6,7 +6,7 @@
     reason = "A test that cannot go on says so by panicking."
 )]
 
-mod editor;
+pub(crate) mod editor;
 mod ending;
 mod lease;
 mod legacy;

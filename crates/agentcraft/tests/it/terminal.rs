@@ -5,7 +5,7 @@
     reason = "A test that cannot go on says so by panicking."
 )]
 
-mod pty;
+pub(crate) mod pty;
 
 use std::{
     fs,

@@ -1,19 +1,16 @@
 // Everything that waits for a human, wherever it was asked.
 
 import { get } from "../api.js";
-import { fill, make } from "../dom.js";
+import { fill, keep, make, top } from "../dom.js";
 import { question } from "../transcript.js";
 
 export async function show(place) {
-  const update = async () => {
-    const asks = await get("/api/asks");
-    fill(place, make("h1", {}, "Asks"),
-      make("ul", { class: "rows" }, asks.length ? asks.map(({ session, agent, ask }) =>
-        make("li", { class: "card" },
-          make("p", {}, make("a", { href: `#sessions/${encodeURIComponent(session)}` }, agent), " asks"),
-          question(session, ask, update)))
-        : make("li", { class: "soft" }, "Nothing waits for you.")));
-  };
+  const list = make("ul", { class: "rows" });
+  const row = ({ session, agent, ask }) => make("li", { class: `card ask ${ask.destructive ? "destructive" : ""}` },
+    make("p", { class: "who" }, make("a", { href: `#sessions/${encodeURIComponent(session)}` }, agent), " asks"),
+    question(session, ask, () => update()));
+  fill(place, top("Asks", "What waits for an answer, from every session. The first answer counts."), list);
+  const update = async () => keep(list, await get("/api/asks"), ({ session, ask }) => `${session} ${ask.id}`, row, "Nothing waits for you.");
   await update();
   return { update };
 }

@@ -2,22 +2,37 @@
 
 import { get } from "../api.js";
 import { attempt } from "../app.js";
-import { fill, make, moment } from "../dom.js";
+import { fill, keep, make, moment, top } from "../dom.js";
+
+const WORDS_MAX = 140;
+
+/** The facts of a line in a few words. */
+function words(body) {
+  if (body == null || typeof body !== "object") return String(body ?? "");
+  const facts = Object.entries(body).filter(([, value]) => value != null && typeof value !== "object").map(([key, value]) => `${key} ${value}`);
+  const text = facts.join(" · ");
+  return text.length > WORDS_MAX ? `${text.slice(0, WORDS_MAX)}…` : text;
+}
+
+/** A line of the journal, which opens to everything it has. */
+export const row = (line) => make("li", {}, make("details", {},
+  make("summary", {}, make("span", { class: "when" }, moment(line.at)), make("code", {}, line.kind), line.agent ? make("strong", {}, line.agent) : null,
+    make("span", { class: "soft grow" }, words(line.body))),
+  line.session ? make("p", {}, make("a", { href: `#sessions/${encodeURIComponent(line.session)}` }, `Session ${line.session}`)) : null,
+  make("pre", { tabindex: "0", role: "group", "aria-label": "Everything it has" }, JSON.stringify(line.body, null, 2))));
 
 export async function show(place) {
-  const body = make("tbody", {});
-  const form = make("form", { class: "inline", role: "search", onsubmit: attempt(() => update()) },
-    ["agent", "kind", "text"].map((name) => make("label", {}, name[0].toUpperCase() + name.slice(1),
-      make("input", { name, autocomplete: "off" }))),
+  const list = make("ul", { class: "rows lines", "aria-label": "Lines" });
+  const form = make("form", { class: "panel inline", role: "search", onsubmit: attempt(() => update()) },
+    [["text", "Text"], ["agent", "Agent"], ["kind", "Kind begins with"]].map(([name, title]) =>
+      make("label", {}, title, make("input", { name, type: "search", autocomplete: "off" }))),
     make("button", { class: "main" }, "Search"));
-  fill(place, make("h1", {}, "Journal"), form,
-    make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Lines" }, make("table", {},
-      make("thead", {}, make("tr", {}, ["When", "What", "Agent", "Details"].map((name) => make("th", { scope: "col" }, name)))), body)));
+  const found = make("p", { class: "soft", role: "status" });
+  fill(place, top("Journal", "Everything that happened, newest first."), form, found, list);
   const update = async () => {
-    const query = new URLSearchParams(new FormData(form));
-    const rows = await get(`/api/journal?${query}`);
-    fill(body, rows.map((row) => make("tr", {}, make("td", {}, moment(row.at)), make("td", {}, row.kind),
-      make("td", {}, row.agent ?? ""), make("td", {}, make("code", {}, JSON.stringify(row.body).slice(0, 240))))));
+    const rows = await get(`/api/journal?${new URLSearchParams(new FormData(form))}`);
+    fill(found, rows.length === 1 ? "1 line" : `${rows.length} lines`);
+    keep(list, rows, ({ seq }) => seq, row, "Nothing was found.");
   };
   await update();
   return { update };

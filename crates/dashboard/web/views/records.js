@@ -2,43 +2,47 @@
 
 import { get, post } from "../api.js";
 import { attempt } from "../app.js";
-import { fill, make, moment, tag } from "../dom.js";
+import { fill, keep, make, moment, tag, top } from "../dom.js";
 
-async function list(place, title, parts, empty) {
+async function list(place, title, words, parts, empty) {
+  const rows = make("ul", { class: "rows" });
+  fill(place, top(title, words), rows);
   const update = async () => {
-    const rows = [];
-    for (const [kind, row] of parts) {
-      const records = await get(`/api/records/${kind}`);
-      rows.push(...records.map((record) => [record.at, row(record)]));
-    }
-    rows.sort(([left], [right]) => right - left);
-    fill(place, make("h1", {}, title),
-      make("ul", { class: "rows" }, rows.length ? rows.map(([, row]) => row) : make("li", { class: "soft" }, empty)));
+    const found = await Promise.all(parts.map(async ([kind, row, wanted = () => true]) =>
+      (await get(`/api/records/${kind}`)).filter(wanted).map((record) => ({ kind, ...record }))));
+    const shown = found.flat().sort((left, right) => right.at - left.at);
+    const render = Object.fromEntries(parts.map(([kind, row]) => [kind, row]));
+    keep(rows, shown, ({ kind, id }) => `${kind} ${id}`, (record) => render[record.kind](record), empty);
   };
   await update();
   return { update };
 }
 
-const text = (value) => (value == null ? "" : typeof value === "string" ? value : JSON.stringify(value));
-const line = (what, words, state, at, ...more) => make("li", { class: "row" },
-  make("span", { class: "grow" }, make("strong", {}, text(what)), " ", make("small", {}, text(words), " · ", moment(at))),
-  state ? tag(text(state)) : null, ...more);
+const line = (what, facts, state, at, ...more) => make("li", { class: "row" },
+  make("span", { class: "grow" }, what, make("small", {}, facts.filter(Boolean).join(" · "), facts.some(Boolean) ? " · " : "", moment(at))),
+  state ? tag(state) : null, more);
+const strong = (words) => make("strong", {}, words);
+const talk = (record, id) => (record.session ? make("a", { href: `#sessions/${encodeURIComponent(record.session)}` }, record.agent ?? id) : strong(record.agent ?? id));
+/** States of tasks on the wire have a prefix. */
+const plain = (state) => state?.replace(/^TASK_STATE_/, "").toLowerCase().replaceAll("_", "-");
 
-export const runs = (place) => list(place, "Runs", [
-  ["run", ({ id, at, record }) => line(record.agent ?? record.agent_name ?? id, id, record.status ?? record.state, at)],
-  ["a2a-task", ({ id, at, record }) => line(record.agent ?? id, id, record.state ?? record.status, at)],
+export const runs = (place) => list(place, "Runs", "What was asked through the network.", [
+  ["run", ({ id, at, record }) => line(talk(record, id), [record.caller, (record.prompt ?? "").slice(0, 80)], plain(record.state), at)],
+  ["a2a-task", ({ id, at, record }) => line(talk(record, id), ["A2A", record.caller], plain(record.state), at)],
 ], "Nobody has asked through the network yet.");
 
-export const peers = (place) => list(place, "Peers", [
-  ["peer", ({ id, at, record }) => line(record.name ?? id, record.url, record.status ?? (record.online ? "online" : "offline"), at)],
+export const peers = (place) => list(place, "Peers", "Other nodes that this one knows.", [
+  ["peer", ({ id, at, record }) => line(strong(record.name ?? id), [record.url, (record.agents ?? []).join(", ")], record.state, at)],
 ], "No other node is known. See: agentcraft peer --help");
 
-export const offices = (place) => list(place, "Offices", [
-  ["token", ({ id, at, record }) => (record.rights ?? []).some((right) => right.startsWith("office"))
-    ? line(record.name, (record.rights ?? []).join(", "), null, at) : null],
-], "No computer has joined. See: agentcraft office --help");
+const isOffice = (right) => right.startsWith("office");
+export const offices = (place) => list(place, "Offices", "Tokens that let computers and agents into offices.", [
+  ["token", ({ at, record }) => line(strong(record.name), record.rights.filter(isOffice), null, at),
+    ({ record }) => (record.rights ?? []).some(isOffice)],
+], "No token lets anybody into an office. See: agentcraft token --help");
 
-export const delegations = (place) => list(place, "Delegations", [
-  ["delegation", ({ id, at, record }) => line(record.task ?? id, record.dir ?? record.peer, record.state ?? record.phase, at,
-    make("button", { class: "danger", onclick: attempt(() => post(`/delegations/${encodeURIComponent(id)}/cancel`)) }, "Cancel"))],
+const ENDED = ["ended", "completed", "error", "cancelled", "expired"];
+export const delegations = (place) => list(place, "Delegations", "Workspaces that are lent to other nodes.", [
+  ["delegation", ({ id, at, record }) => line(strong(record.task ?? id), [record.peer, record.dir], record.state, at,
+    ENDED.includes(record.state) ? null : make("button", { class: "danger", "aria-label": `Cancel ${record.task ?? id}`, onclick: attempt(() => post(`/delegations/${encodeURIComponent(id)}/cancel`)) }, "Cancel"))],
 ], "No workspace is lent. See: agentcraft delegate --help");

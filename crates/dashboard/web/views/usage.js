@@ -1,32 +1,42 @@
 // What agents have used, day by day.
 
 import { get } from "../api.js";
-import { draw, fill, make } from "../dom.js";
+import { draw, fill, keep, make, plural, top } from "../dom.js";
 
-const DAYS = 14, BAR = 22, HEIGHT = 90, DAY = 86400000;
+const DAYS = 14, BAR = 24, HEIGHT = 84, HEAD = 16, DAY = 86400000;
 
-function bars(agent, days) {
+function chart(title, days, values) {
+  const most = Math.max(1, ...values);
+  const total = values.reduce((sum, value) => sum + value, 0);
+  const width = DAYS * BAR;
+  return make("figure", { class: "chart" }, make("figcaption", {}, title),
+    draw("svg", { class: "bars", viewBox: `0 0 ${width} ${HEAD + HEIGHT + 18}`, role: "img", "aria-label": `${title}: ${total} in ${DAYS} days` },
+      draw("line", { x1: 0, x2: width, y1: HEAD + HEIGHT + 0.5, y2: HEAD + HEIGHT + 0.5 }),
+      values.map((value, index) => {
+        const high = value ? Math.max(2, (value / most) * HEIGHT) : 0;
+        const middle = index * BAR + BAR / 2;
+        return draw("g", {}, draw("title", {}, `${new Date(days[index]).toLocaleDateString()}: ${value}`),
+          draw("rect", { x: index * BAR + 4, y: HEAD + HEIGHT - high, width: BAR - 8, height: high, rx: 3 }),
+          value ? draw("text", { class: "count", x: middle, y: HEAD + HEIGHT - high - 4 }, value > 9999 ? `${Math.round(value / 1000)}k` : String(value)) : null,
+          draw("text", { x: middle, y: HEAD + HEIGHT + 14 }, String(new Date(days[index]).getUTCDate())));
+      })));
+}
+
+function agent([name, days]) {
   const today = Math.floor(Date.now() / DAY) * DAY;
   const shown = Array.from({ length: DAYS }, (_, index) => today - (DAYS - 1 - index) * DAY);
-  const turns = shown.map((day) => days[day]?.turns ?? 0);
-  const most = Math.max(1, ...turns);
-  const total = turns.reduce((sum, count) => sum + count, 0);
-  return draw("svg", { class: "bars", width: DAYS * BAR, height: HEIGHT + 18, role: "img", "aria-label": `${agent}: ${total} turns in ${DAYS} days` },
-    turns.map((count, index) => [
-      draw("rect", { x: index * BAR + 3, y: HEIGHT - (count / most) * HEIGHT, width: BAR - 6, height: (count / most) * HEIGHT, rx: 3 }),
-      draw("text", { x: index * BAR + 5, y: HEIGHT + 14 }, String(new Date(shown[index]).getDate())),
-    ]));
+  const of = (key) => shown.map((day) => days[day]?.[key] ?? 0);
+  const sum = (key) => Object.values(days).reduce((total, day) => total + (day[key] ?? 0), 0);
+  const tokens = of("inputTokens").map((value, index) => value + of("outputTokens")[index]);
+  return make("li", { class: "card" }, make("h2", {}, name),
+    make("p", { class: "soft" }, `${plural(sum("turns"), "turn")} · ${sum("inputTokens")} tokens in · ${sum("outputTokens")} out`),
+    make("div", { class: "charts" }, chart("Turns", shown, of("turns")), chart("Tokens", shown, tokens)));
 }
 
 export async function show(place) {
-  const update = async () => {
-    const agents = Object.entries(await get("/api/usage"));
-    fill(place, make("h1", {}, "Usage"), agents.length ? agents.map(([agent, days]) => {
-      const sum = (key) => Object.values(days).reduce((total, day) => total + (day[key] ?? 0), 0);
-      return [make("h2", {}, agent), make("p", { class: "soft" },
-        `${sum("turns")} turns, ${sum("inputTokens")} tokens in, ${sum("outputTokens")} out`), bars(agent, days)];
-    }) : make("p", { class: "soft" }, "No turn has ended yet."));
-  };
+  const list = make("ul", { class: "rows" });
+  fill(place, top("Usage", `Turns and tokens of the last ${DAYS} days, as far as agents tell.`), list);
+  const update = async () => keep(list, Object.entries(await get("/api/usage")), ([name]) => name, agent, "No turn has ended yet.");
   await update();
   return { update };
 }

@@ -2,57 +2,68 @@
 
 import { get, post } from "../api.js";
 import { attempt } from "../app.js";
-import { draw, fill, make, moment, tag } from "../dom.js";
-
-const WIDTH = 180, HEIGHT = 36, GAP = 24;
-
-/** Steps from top to bottom, with a line for each way on. */
-function graph(workflow) {
-  const place = new Map(workflow.steps.map((step, index) => [step.name, index]));
-  const top = (index) => 8 + index * (HEIGHT + GAP);
-  const lines = workflow.steps.flatMap((step, index) => step.next.filter((name) => place.has(name)).map((name) => {
-    const to = place.get(name);
-    const bend = to === index + 1 ? 0 : 30 + 10 * Math.abs(to - index);
-    const from = `${8 + WIDTH / 2 + (bend ? WIDTH / 2 : 0)} ${top(index) + (bend ? HEIGHT / 2 : HEIGHT)}`;
-    const end = `${8 + WIDTH / 2 + (bend ? WIDTH / 2 : 0)} ${top(to) + (bend ? HEIGHT / 2 : 0)}`;
-    const middle = bend ? `C ${8 + WIDTH + bend} ${top(index) + HEIGHT / 2}, ${8 + WIDTH + bend} ${top(to) + HEIGHT / 2}, ` : "L ";
-    return draw("path", { d: `M ${from} ${middle}${end}` });
-  }));
-  const boxes = workflow.steps.map((step, index) => draw("g", {},
-    draw("rect", { x: 8, y: top(index), width: WIDTH, height: HEIGHT, rx: 6 }),
-    draw("text", { x: 18, y: top(index) + 23 }, `${step.name} (${step.kind})`.slice(0, 24))));
-  const height = top(workflow.steps.length);
-  return make("div", { class: "graph", tabindex: "0", role: "group", "aria-label": `Steps of ${workflow.name}` },
-    draw("svg", { width: 380, height, role: "img", "aria-label": workflow.steps.map((step) => step.name).join(", then ") }, lines, boxes));
-}
+import { fill, keep, make, moment, plural, tag, top } from "../dom.js";
+import { graph } from "../graph.js";
 
 export async function show(place, [name]) {
-  const workflows = await get("/api/workflows");
-  if (!name) {
-    const runs = await get("/api/records/workflow-run");
-    fill(place, make("h1", {}, "Workflows"),
-      make("ul", { class: "rows" }, workflows.length ? workflows.map((workflow) => make("li", { class: "row" },
-        make("span", { class: "grow" }, make("a", { href: `#workflows/${encodeURIComponent(workflow.name)}` }, workflow.name), " ",
-          make("small", {}, workflow.description)))) : make("li", { class: "soft" }, "There are no workflows yet.")),
-      make("h2", {}, "Runs"),
-      make("ul", { class: "rows" }, runs.map(({ id, at, record }) => make("li", { class: "row" },
-        make("span", { class: "grow" }, record.workflow, " ", make("small", {}, id.slice(0, 8), " · ", moment(at))), tag(record.state)))));
-    return {};
+  return name ? one(place, name) : all(place);
+}
+
+async function all(place) {
+  const [list, past] = [make("ul", { class: "rows" }), make("ul", { class: "rows" })];
+  fill(place, top("Workflows", "Files in the folder workflows of the configs."), list, make("h2", {}, "Runs"), past);
+  const update = async () => {
+    const [workflows, runs] = await Promise.all([get("/api/workflows"), get("/api/records/workflow-run")]);
+    keep(list, workflows, (workflow) => workflow.name, (workflow) => make("li", { class: "row" },
+      make("span", { class: "grow" }, make("a", { href: `#workflows/${encodeURIComponent(workflow.name)}` }, workflow.name), make("small", {}, workflow.description)),
+      make("small", { class: "soft" }, plural(workflow.steps.length, "step"))), "There are no workflows yet. See: agentcraft workflow --help");
+    keep(past, runs, ({ id }) => id, ({ id, at, record }) => make("li", { class: "row" },
+      make("span", { class: "grow" }, make("strong", {}, record.workflow), make("small", {}, `run ${id.slice(0, 8)} · `, moment(at))), tag(record.state)), "Nothing has been run yet.");
+  };
+  await update();
+  return { update };
+}
+
+/** The field of an input: what it may be decides what it looks like. */
+function field(input) {
+  const { name, required, description, validation = {} } = input;
+  const fixed = { name, required, autocomplete: "off" };
+  const given = input.default ?? "";
+  let entry;
+  if (input.kind === "boolean") {
+    entry = make("select", fixed, ["", "true", "false"].filter((word) => word || !required).map((word) => make("option", { value: word, selected: String(given) === word }, word || "not given")));
+  } else if (validation.choices?.length) {
+    entry = make("select", fixed, (required ? [] : [""]).concat(validation.choices).map((word) => make("option", { value: word, selected: String(given) === word }, word || "not given")));
+  } else if (input.kind === "integer") {
+    entry = make("input", { ...fixed, type: "number", step: "1", min: validation.min, max: validation.max, value: given });
+  } else {
+    entry = make("input", { ...fixed, value: given });
   }
-  const workflow = workflows.find((known) => known.name === name);
+  const label = make("label", {}, make("span", {}, name, required ? null : make("span", { class: "soft" }, " optional")), entry);
+  if (!description) return label;
+  const id = `words-${name}`;
+  entry.setAttribute("aria-describedby", id);
+  return make("div", {}, label, make("small", { class: "soft", id }, description));
+}
+
+const quoted = (text) => `'${String(text).replaceAll("'", "'\\''")}'`;
+
+async function one(place, name) {
+  const workflow = (await get("/api/workflows")).find((known) => known.name === name);
   if (!workflow) throw new Error(`There is no workflow called ${name}.`);
-  const form = make("form", { onsubmit: attempt(async (event) => {
-    const given = new FormData(event.target);
-    const inputs = workflow.inputs.map((input) => [input.name, given.get(input.name)]).filter(([, value]) => value);
-    const words = inputs.map(([key, value]) => `${key}='${String(value).replaceAll("'", "'\\''")}'`);
+  const form = make("form", { class: "panel", onsubmit: attempt(async () => {
+    const given = new FormData(form);
+    const words = workflow.inputs.filter((input) => given.get(input.name)).map((input) => `${input.name}=${quoted(given.get(input.name))}`);
     const session = await post("/api/sessions", { agent: workflow.agent });
-    await post(`/api/sessions/${encodeURIComponent(session.sessionId)}/prompt`, { text: `/${workflow.name} ${words.join(" ")}` });
+    const path = `/api/sessions/${encodeURIComponent(session.sessionId)}`;
+    await post(`${path}/prompt`, { text: [`/${workflow.name}`, ...words].join(" ") });
     location.hash = `sessions/${encodeURIComponent(session.sessionId)}`;
   }) },
-    workflow.inputs.map((input) => make("label", {}, `${input.name}${input.required ? "" : " (optional)"}`,
-      make("input", { name: input.name, required: input.required, value: input.default ?? "", autocomplete: "off" }),
-      input.description ? make("small", { class: "soft" }, input.description) : null)),
-    make("button", { class: "main", disabled: !workflow.agent }, "Run"));
-  fill(place, make("h1", {}, workflow.name), make("p", {}, workflow.description), graph(workflow), make("h2", {}, "Run it"), form);
+    workflow.inputs.length ? workflow.inputs.map(field) : make("p", { class: "soft" }, "It takes no inputs."),
+    workflow.agent ? make("button", { class: "main" }, "Run")
+      : make("p", { class: "soft" }, "To run it from here, create an agent from a template whose backend is a workflow."));
+  fill(place, top(workflow.name, workflow.description),
+    make("div", { class: "halves" }, make("section", { "aria-label": "Steps" }, make("h2", {}, "Steps"), make("div", { class: "panel" }, graph(workflow).element)),
+      make("section", { "aria-label": "Run" }, make("h2", {}, "Run it"), form)));
   return {};
 }

@@ -11,14 +11,14 @@ use super::chunk::{Chunk, Moment};
 
 /// What a prompt asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Order {
-    pub(super) chunks: u32,
+pub(in crate::bench) struct Order {
+    pub(in crate::bench) chunks: u32,
     /// From one chunk to the next; zero is as fast as possible.
-    pub(super) pace: Duration,
+    pub(in crate::bench) pace: Duration,
 }
 
 impl Order {
-    pub(super) fn prompt(self) -> String {
+    pub(in crate::bench) fn prompt(self) -> String {
         format!("{} {}", self.chunks, self.pace.as_micros())
     }
 

@@ -9,23 +9,23 @@ const NANOSECONDS_PER_SECOND: i64 = 1_000_000_000;
 
 /// One word of the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Chunk {
+pub(in crate::bench) struct Chunk {
     /// Counts the words of a turn from zero.
-    pub(super) number: u32,
-    pub(super) said_at: Moment,
+    pub(in crate::bench) number: u32,
+    pub(in crate::bench) said_at: Moment,
 }
 
 /// Nanoseconds of the monotonic clock, which is the same in every process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Moment(i64);
+pub(in crate::bench) struct Moment(i64);
 
 impl Moment {
-    pub(super) fn now() -> Self {
+    pub(in crate::bench) fn now() -> Self {
         let now = clock_gettime(ClockId::Monotonic);
         Self(now.tv_sec * NANOSECONDS_PER_SECOND + now.tv_nsec)
     }
 
-    pub(super) fn microseconds_since(self, earlier: Self) -> f64 {
+    pub(in crate::bench) fn microseconds_since(self, earlier: Self) -> f64 {
         let nanoseconds = i32::try_from(self.0 - earlier.0).unwrap_or(i32::MAX);
         f64::from(nanoseconds) / 1000.0
     }
@@ -44,7 +44,7 @@ impl Chunk {
         text.is_some_and(|quote| line[..=quote].ends_with(br#"\n""#))
     }
 
-    pub(super) fn parse(text: &str) -> anyhow::Result<Self> {
+    pub(in crate::bench) fn parse(text: &str) -> anyhow::Result<Self> {
         let read = || {
             let (number, said_at) = text.trim_end().split_once(' ')?;
             Some(Self {

@@ -11,32 +11,26 @@ use crate::bench::context::Home;
 use crate::bench::daemon::{Connection, Daemon, request, result_of};
 
 /// The template of the agent that says what it is told to.
-pub(super) const TALKER: &str = "talker";
+pub(in crate::bench) const TALKER: &str = "talker";
 /// The template of the agent that is part of the program.
 pub(super) const BUILTIN: &str = "builtin";
 
 /// A daemon, and the connection that steers it.
 #[derive(Debug)]
-pub(super) struct Stage {
-    pub(super) daemon: Daemon,
+pub(in crate::bench) struct Stage {
+    pub(in crate::bench) daemon: Daemon,
     control: Connection,
 }
 
 impl Stage {
-    pub(super) fn new(binary: &Path) -> anyhow::Result<Self> {
-        let home = Home::new()?;
-        let folder = home.path().join("configs/templates");
-        fs::create_dir_all(&folder).context("could not make the folder of templates")?;
-        let program = std::env::current_exe().context("could not find our own program")?;
-        let talker = json!({
-            "type": "custom",
-            "config": {"executablePath": program, "args": ["bench", "--turn-agent"], "protocol": "acp"},
-        });
-        for (name, backend) in [(TALKER, talker), (BUILTIN, json!({"type": "builtin"}))] {
-            let template = template(name, &backend).to_string();
-            fs::write(folder.join(format!("{name}.json")), template)
-                .with_context(|| format!("could not write the template {name}"))?;
-        }
+    pub(in crate::bench) fn new(binary: &Path) -> anyhow::Result<Self> {
+        Self::in_home(binary, Home::new()?)
+    }
+
+    /// In a home that has been prepared.
+    pub(in crate::bench) fn in_home(binary: &Path, home: Home) -> anyhow::Result<Self> {
+        write_template(&home, TALKER, &ourselves(&["--turn-agent"])?)?;
+        write_template(&home, BUILTIN, &json!({"type": "builtin"}))?;
         let daemon = Daemon::start_in(binary, home)?;
         Ok(Self {
             control: daemon.connect()?,
@@ -45,7 +39,11 @@ impl Stage {
     }
 
     /// Creates and starts an agent; gives its process.
-    pub(super) fn start_agent(&mut self, name: &str, template: &str) -> anyhow::Result<u32> {
+    pub(in crate::bench) fn start_agent(
+        &mut self,
+        name: &str,
+        template: &str,
+    ) -> anyhow::Result<u32> {
         let create = json!({"name": name, "template": template});
         self.control.call("agent.create", &create)?;
         self.control.call("agent.start", &json!({"name": name}))?;
@@ -79,7 +77,7 @@ impl Stage {
         Ok(())
     }
 
-    pub(super) fn control(&mut self) -> &mut Connection {
+    pub(in crate::bench) fn control(&mut self) -> &mut Connection {
         &mut self.control
     }
 }
@@ -88,6 +86,29 @@ pub(super) fn session(connection: &mut Connection, agent: &str) -> anyhow::Resul
     let created = connection.call("session.create", &json!({"agentName": agent}))?;
     let session = created["sessionId"].as_str();
     Ok(session.context("a session has no id")?.to_owned())
+}
+
+/// The backend of agents that are this very program.
+pub(in crate::bench) fn ourselves(arguments: &[&str]) -> anyhow::Result<Value> {
+    let program = std::env::current_exe().context("could not find our own program")?;
+    let arguments = [&["bench"], arguments].concat();
+    Ok(json!({
+        "type": "custom",
+        "config": {"executablePath": program, "args": arguments, "protocol": "acp"},
+    }))
+}
+
+/// Writes a template that the next daemon of the home finds.
+pub(in crate::bench) fn write_template(
+    home: &Home,
+    name: &str,
+    backend: &Value,
+) -> anyhow::Result<()> {
+    let folder = home.path().join("configs/templates");
+    fs::create_dir_all(&folder).context("could not make the folder of templates")?;
+    let template = template(name, backend).to_string();
+    fs::write(folder.join(format!("{name}.json")), template)
+        .with_context(|| format!("could not write the template {name}"))
 }
 
 fn template(name: &str, backend: &Value) -> Value {

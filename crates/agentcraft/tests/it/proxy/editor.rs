@@ -14,26 +14,26 @@ use std::{
 use serde_json::{Value, json};
 use testkit::{Output, TestDaemon};
 
-pub(super) struct Editor {
-    pub(super) child: Child,
+pub(crate) struct Editor {
+    pub(crate) child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     next_id: u64,
     /// How often the agent asked.
-    pub(super) permissions: usize,
+    pub(crate) permissions: usize,
     /// What is chosen when it asks.
-    pub(super) choice: &'static str,
+    pub(crate) choice: &'static str,
     /// What else the agent asked for, and what it is answered with.
-    pub(super) act: fn(&Value) -> Option<Value>,
-    pub(super) capabilities: Value,
+    pub(crate) act: fn(&Value) -> Option<Value>,
+    pub(crate) capabilities: Value,
 }
 
 impl Editor {
-    pub(super) fn open(daemon: &TestDaemon, arguments: &[&str]) -> Self {
+    pub(crate) fn open(daemon: &TestDaemon, arguments: &[&str]) -> Self {
         Self::run(daemon.command(&[&["proxy"], arguments].concat()))
     }
 
-    pub(super) fn run(mut command: Command) -> Self {
+    pub(crate) fn run(mut command: Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -52,17 +52,17 @@ impl Editor {
         }
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
         self.stdin.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
-    pub(super) fn send(&mut self, mut message: Value) {
+    pub(crate) fn send(&mut self, mut message: Value) {
         message["jsonrpc"] = json!("2.0");
         self.write(format!("{message}\n").as_bytes());
     }
 
     /// Asks and waits for the answer; with it comes everything that was told meanwhile.
-    pub(super) fn call(&mut self, method: &str, params: Value) -> (Value, Value) {
+    pub(crate) fn call(&mut self, method: &str, params: Value) -> (Value, Value) {
         let id = self.next_id;
         self.next_id += 1;
         self.send(json!({"id": id, "method": method, "params": params}));
@@ -70,7 +70,7 @@ impl Editor {
     }
 
     /// What is told next, without an answer to anything.
-    pub(super) fn next(&mut self) -> Value {
+    pub(crate) fn next(&mut self) -> Value {
         let mut line = String::new();
         assert!(
             self.stdout.read_line(&mut line).unwrap() > 0,
@@ -80,7 +80,7 @@ impl Editor {
     }
 
     /// Asks for what is refused, and gives the words.
-    pub(super) fn refusal(&mut self, method: &str, params: Value) -> (i64, String) {
+    pub(crate) fn refusal(&mut self, method: &str, params: Value) -> (i64, String) {
         let id = self.next_id;
         self.next_id += 1;
         self.send(json!({"id": id, "method": method, "params": params}));
@@ -96,7 +96,7 @@ impl Editor {
         }
     }
 
-    pub(super) fn answer(&mut self, id: u64) -> (Value, Value) {
+    pub(crate) fn answer(&mut self, id: u64) -> (Value, Value) {
         let mut updates = Vec::new();
         loop {
             let mut line = String::new();
@@ -133,7 +133,7 @@ impl Editor {
         }
     }
 
-    pub(super) fn initialize(&mut self) {
+    pub(crate) fn initialize(&mut self) {
         let (answer, _) = self.call(
             "initialize",
             json!({"protocolVersion": 1, "clientCapabilities": self.capabilities}),
@@ -142,7 +142,7 @@ impl Editor {
     }
 
     /// A new session.
-    pub(super) fn begin(&mut self, cwd: &str) -> String {
+    pub(crate) fn begin(&mut self, cwd: &str) -> String {
         if self.next_id == 1 {
             self.initialize();
         }
@@ -151,7 +151,7 @@ impl Editor {
     }
 
     /// An earlier session, and what is told of it.
-    pub(super) fn load(&mut self, session: &str) -> Value {
+    pub(crate) fn load(&mut self, session: &str) -> Value {
         if self.next_id == 1 {
             self.initialize();
         }
@@ -159,7 +159,7 @@ impl Editor {
         self.call("session/load", params).1
     }
 
-    pub(super) fn prompt(&mut self, session: &str, text: &str) -> (Value, Value) {
+    pub(crate) fn prompt(&mut self, session: &str, text: &str) -> (Value, Value) {
         let prompt = json!([{"type": "text", "text": text}]);
         self.call(
             "session/prompt",
@@ -168,13 +168,13 @@ impl Editor {
     }
 
     /// Closes the input and waits for the end.
-    pub(super) fn close(mut self) -> Output {
+    pub(crate) fn close(mut self) -> Output {
         self.stdin = None;
         self.wait()
     }
 
     /// Waits for the end.
-    pub(super) fn wait(mut self) -> Output {
+    pub(crate) fn wait(mut self) -> Output {
         let mut stdout = Vec::new();
         self.stdout.read_to_end(&mut stdout).unwrap();
         let mut stderr = String::new();
@@ -193,7 +193,7 @@ impl Editor {
     }
 
     /// Sends everything, closes the input, and gives all that came back.
-    pub(super) fn exchange(mut self, bytes: &[u8]) -> (Vec<u8>, Output) {
+    pub(crate) fn exchange(mut self, bytes: &[u8]) -> (Vec<u8>, Output) {
         let mut stdin = self.stdin.take().unwrap();
         let bytes = bytes.to_vec();
         let writing = thread::spawn(move || stdin.write_all(&bytes));

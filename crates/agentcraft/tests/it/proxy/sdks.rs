@@ -4,7 +4,6 @@
     clippy::unwrap_used,
     reason = "A test that cannot go on says so by panicking."
 )]
-#![expect(clippy::print_stdout, reason = "A test that is left out says why.")]
 
 use std::{
     env, fs,

@@ -19,7 +19,7 @@ use testkit::{PATIENCE, TestDaemon};
 const ROWS: u16 = 50;
 
 #[derive(Debug)]
-pub(super) struct Pty {
+pub(crate) struct Pty {
     child: Child,
     keyboard: File,
     shown: Arc<Mutex<String>>,
@@ -30,7 +30,7 @@ pub(super) struct Pty {
 
 impl Pty {
     /// Runs a command of the daemon's binary on a terminal of its own.
-    pub(super) fn open(daemon: &TestDaemon, columns: u16, arguments: &[&str]) -> Self {
+    pub(crate) fn open(daemon: &TestDaemon, columns: u16, arguments: &[&str]) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -82,7 +82,7 @@ impl Pty {
 
     /// Waits until the text is shown, after everything that was waited for before.
     #[track_caller]
-    pub(super) fn see(&mut self, text: &str) {
+    pub(crate) fn see(&mut self, text: &str) {
         let until = Instant::now() + PATIENCE;
         loop {
             let shown = self.shown.lock().unwrap().clone();
@@ -100,16 +100,16 @@ impl Pty {
     }
 
     /// Types a line.
-    pub(super) fn say(&mut self, line: &str) {
+    pub(crate) fn say(&mut self, line: &str) {
         self.press(format!("{line}\r").as_bytes());
     }
 
-    pub(super) fn press(&mut self, keys: &[u8]) {
+    pub(crate) fn press(&mut self, keys: &[u8]) {
         self.keyboard.write_all(keys).unwrap();
     }
 
     /// Waits for the end, and gives the exit code.
-    pub(super) fn end(&mut self) -> i32 {
+    pub(crate) fn end(&mut self) -> i32 {
         let until = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -126,12 +126,12 @@ impl Pty {
     }
 
     /// Everything it showed until its end.
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.finished
     }
 
     /// Lines that do not fit, among those that were written without moving the cursor.
-    pub(super) fn lines_wider_than(&self, columns: usize) -> Vec<&str> {
+    pub(crate) fn lines_wider_than(&self, columns: usize) -> Vec<&str> {
         let lines = self.finished.split("\r\n");
         lines
             .filter(|line| !line.contains('\x1b') && line.chars().count() > columns)

@@ -1,0 +1,338 @@
+//! A run as it happens: its events on the screen, its questions to the person there, and Ctrl-C.
+
+use std::{
+    io::{self, BufRead},
+    sync::Arc,
+    time::Duration,
+};
+
+use domain::{
+    permission,
+    turn::{Ask, AskId, EventKind},
+};
+use engine::{AskRequest, EventLog, Page, SessionSink};
+use runner::{Audience, Execution, Found, Progress, StartError, Surroundings};
+use serde_json::json;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc,
+};
+use tokio_util::sync::CancellationToken;
+use workflow::{AskInput, Finish, Outcome};
+
+use super::run;
+use crate::{
+    args::TalkFormat,
+    commands::{
+        ask,
+        editor::{Editor, Typed},
+    },
+    config::Config,
+    error::CommandError,
+    exit::Exit,
+    render::{RunLines, Screen},
+    standalone::Standalone,
+};
+
+/// Questions that wait; each step asks one at a time.
+const ASKS_MAX: usize = 64;
+
+/// The run reports when it waits and when it is over.
+const REPORTS_MAX: usize = 4;
+
+/// Events taken at a time.
+const PAGE: usize = 256;
+
+/// Without anything new for so long, what is on the screen is completed.
+const PAUSE: Duration = Duration::from_millis(120);
+
+/// A node for one run, and the screen it is shown on.
+pub(super) struct Live<'a> {
+    node: Standalone,
+    log: Arc<EventLog>,
+    audience: Audience,
+    asks: mpsc::Receiver<AskRequest>,
+    lines: RunLines,
+    config: &'a Config,
+    screen: &'a mut Screen,
+    format: TalkFormat,
+    next: u64,
+    asked: u64,
+    cwd: String,
+}
+
+/// A run that has begun.
+pub(super) struct Started {
+    pub(super) execution: Execution,
+    /// Empty where it is not known before.
+    pub(super) workflow: String,
+}
+
+enum Report {
+    Waiting(AskInput),
+    Finished(Finish),
+    Failed(StartError),
+}
+
+impl<'a> Live<'a> {
+    pub(super) async fn open(
+        format: TalkFormat,
+        config: &'a Config,
+        screen: &'a mut Screen,
+    ) -> Result<Self, CommandError> {
+        let node = Standalone::open(config)
+            .await
+            .map_err(|error| CommandError::machine("prepare the run", error))?;
+        let log = Arc::new(EventLog::new(1));
+        let (sender, asks) = mpsc::channel(ASKS_MAX);
+        let sink = SessionSink::new(log.clone(), sender);
+        Ok(Self {
+            audience: Audience::new(sink, node.runs.mask()),
+            lines: RunLines::new(format, config, screen),
+            node,
+            log,
+            asks,
+            config,
+            screen,
+            format,
+            next: 1,
+            asked: 0,
+            cwd: String::new(),
+        })
+    }
+
+    pub(super) fn runs(&self) -> &Surroundings {
+        &self.node.runs
+    }
+
+    pub(super) fn audience(&self) -> &Audience {
+        &self.audience
+    }
+
+    /// Shows the run to its end, puts the node away, and says how it came out.
+    pub(super) async fn finish(
+        mut self,
+        started: Result<Started, StartError>,
+        found: Option<&Found>,
+    ) -> Result<(), CommandError> {
+        let shown = match started {
+            Ok(started) => self.watch(started).await,
+            Err(error) => self.refuse(&error, found),
+        };
+        self.node
+            .close()
+            .await
+            .map_err(|error| CommandError::machine("put the run's space away", error))?;
+        shown
+    }
+
+    fn refuse(&mut self, error: &StartError, found: Option<&Found>) -> Result<(), CommandError> {
+        if self.format == TalkFormat::Json {
+            self.screen.json_line(&run::refusal(error))?;
+            return Err(CommandError::Shown(Exit::of_run(error.exit_code())));
+        }
+        Err(super::refuse(error, found, self.screen))
+    }
+
+    async fn watch(&mut self, started: Started) -> Result<(), CommandError> {
+        let Started {
+            execution,
+            workflow,
+        } = started;
+        let id = execution.id().to_owned();
+        self.cwd = execution.cwd().to_string_lossy().into_owned();
+        match self.format {
+            TalkFormat::Json => self
+                .screen
+                .json_line(&json!({ "type": "run", "runId": id, "workflow": workflow }))?,
+            TalkFormat::Text => self.screen.note(&format!("run {id}"))?,
+        }
+        let cancel = CancellationToken::new();
+        let (answers, mut reports) = self.drive(execution, cancel.clone());
+        let mut signals = Signals::new()?;
+        loop {
+            self.show_events()?;
+            tokio::select! { biased;
+                () = signals.next() => {
+                    if cancel.is_cancelled() {
+                        // Whoever asks a second time is in a hurry; the guardian ends what is left.
+                        return Err(CommandError::Shown(Exit::of_run(130)));
+                    }
+                    self.lines.close(self.screen)?;
+                    self.screen.note("cancelling; once more to leave at once")?;
+                    cancel.cancel();
+                }
+                Some(question) = self.asks.recv() => self.answer(question)?,
+                report = reports.recv() => {
+                    self.show_events()?;
+                    match report {
+                        Some(Report::Waiting(asked)) => {
+                            let words = self.words(&asked)?;
+                            let _ = answers.send(words).await; // The run may have been cancelled.
+                        }
+                        Some(Report::Finished(finish)) => return self.conclude(&id, &finish),
+                        Some(Report::Failed(error)) => return self.refuse(&error, None),
+                        None => return Err(CommandError::Shown(Exit::Failed)),
+                    }
+                }
+                () = self.log.newer_than(self.next - 1) => {}
+                () = tokio::time::sleep(PAUSE) => self.lines.pause(self.screen)?,
+            }
+        }
+    }
+
+    /// The run goes on in a task, whatever the screen waits for.
+    fn drive(
+        &self,
+        mut execution: Execution,
+        cancel: CancellationToken,
+    ) -> (mpsc::Sender<String>, mpsc::Receiver<Report>) {
+        let (reports, heard) = mpsc::channel(REPORTS_MAX);
+        let (answers, mut said) = mpsc::channel(1);
+        let audience = self.audience.clone();
+        self.node.tasks.spawn(|_| async move {
+            loop {
+                let report = match execution.drive(&cancel).await {
+                    Ok(Progress::Waiting(asked)) => {
+                        let _ = reports.send(Report::Waiting(asked)).await; // Then the answers end too.
+                        let answer = tokio::select! { biased;
+                            () = cancel.cancelled() => continue,
+                            answer = said.recv() => answer,
+                        };
+                        match execution.answer(answer.unwrap_or_default()).await {
+                            Ok(()) => continue,
+                            Err(error) => Report::Failed(error),
+                        }
+                    }
+                    Ok(Progress::Finished(finish)) => {
+                        audience.conclude(&finish);
+                        Report::Finished(finish)
+                    }
+                    Err(error) => Report::Failed(error),
+                };
+                let _ = reports.send(report).await; // Somebody in a hurry has left.
+                return;
+            }
+        });
+        (answers, heard)
+    }
+
+    fn show_events(&mut self) -> Result<(), CommandError> {
+        while let Page::Events(events) = self.log.read(self.next, PAGE) {
+            let Some(last) = events.last() else {
+                break;
+            };
+            self.next = last.seq + 1;
+            for event in &events {
+                self.lines.event(event, self.screen)?;
+            }
+            self.log.stored(last.seq);
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, question: AskRequest) -> Result<(), CommandError> {
+        let AskRequest { kind, answer, .. } = question;
+        let audience = match self.screen.can_ask() {
+            true => permission::Audience::Somebody,
+            false => permission::Audience::Nobody,
+        };
+        self.asked += 1;
+        let asked = Ask {
+            id: AskId(format!("ask-{}", self.asked)),
+            kind,
+        };
+        self.log.append(EventKind::Ask(asked.clone()), None);
+        let (given, by) = match run::by_policy(self.config, &asked.kind, &self.cwd, audience) {
+            Some(given) => (given, "policy"),
+            None => {
+                self.show_events()?;
+                self.lines.pause(self.screen)?;
+                self.lines.close(self.screen)?;
+                (ask::on_terminal(&asked), "you")
+            }
+        };
+        let settled = EventKind::AskSettled {
+            ask: asked.id,
+            answer: given.clone(),
+            by: Some(by.to_owned()),
+        };
+        self.log.append(settled, None);
+        let _ = answer.send(given); // The step may have given up.
+        Ok(())
+    }
+
+    /// What the user says in a conversation: a line from the terminal or from the input; its end ends the conversation.
+    fn words(&mut self, _asked: &AskInput) -> Result<String, CommandError> {
+        self.lines.close(self.screen)?;
+        if !self.screen.can_ask() {
+            let mut line = String::new();
+            io::stdin().lock().read_line(&mut line)?;
+            return Ok(line.trim_end().to_owned());
+        }
+        match Editor::on_terminal()?.read("you> ")? {
+            Typed::Line(line) => Ok(line),
+            Typed::Interrupt | Typed::End => Ok(String::new()),
+        }
+    }
+
+    fn conclude(&mut self, id: &str, finish: &Finish) -> Result<(), CommandError> {
+        self.lines.close(self.screen)?;
+        let code = runner::exit_code(finish);
+        let mask = self.node.runs.mask();
+        if self.format == TalkFormat::Json {
+            let value = json!({
+                "type": "result", "runId": id, "outcome": finish.outcome, "exitCode": code,
+                "message": finish.message, "failure": finish.failure, "outputs": finish.outputs,
+            });
+            self.screen.json_line(&mask.json(&value))?;
+        } else {
+            match finish.outcome {
+                Outcome::Succeeded if finish.outputs.is_empty() => {}
+                Outcome::Succeeded => {
+                    let outputs = serde_json::Value::Object(finish.outputs.clone());
+                    self.screen.json_line(&mask.json(&outputs))?;
+                }
+                Outcome::Cancelled => self.screen.note("cancelled")?,
+                Outcome::Failed => {
+                    let message = mask.text(&finish.message);
+                    self.screen.note(&format!("error: {message}"))?;
+                    self.screen.note(&format!(
+                        "`agentcraft workflow status {id}` shows its steps, `agentcraft workflow resume {id}` tries again"
+                    ))?;
+                }
+            }
+        }
+        match code {
+            0 => Ok(()),
+            code => Err(CommandError::Shown(Exit::of_run(code))),
+        }
+    }
+}
+
+/// Whatever asks us to stop.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, CommandError> {
+        let listen =
+            |kind| signal(kind).map_err(|error| CommandError::machine("listen to signals", error));
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hang_up: listen(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! `agentcraft workflow run|resume|rerun`: a run in this process, from its inputs to its exit code.
+
+use std::path::PathBuf;
+
+use domain::{
+    permission::{self, Call},
+    turn::{Answer, AskKind},
+};
+use platform::crash;
+use runner::{Execution, Found, History, Order, RunDetail, StartError};
+use serde_json::{Map, Value};
+use workflow::{Plan, RewindFrom};
+
+use super::{
+    Place,
+    live::{Live, Started},
+};
+use crate::{
+    args::{Pair, RerunArgs, ResumeArgs, RunWorkflowArgs, TalkFormat},
+    commands::editor::{Editor, Typed},
+    config::Config,
+    error::CommandError,
+    render::Screen,
+    standalone::run_records,
+};
+
+/// Threads that carry runs: one may be busy while another answers.
+const THREADS: usize = 2;
+
+pub(super) fn run(
+    arguments: RunWorkflowArgs,
+    config: &Config,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    let mut place = Place::here(config)?;
+    let found = super::find(&place, &arguments.workflow)?;
+    if let Some(cwd) = arguments.cwd {
+        place.cwd = place.cwd.join(cwd);
+    }
+    let plan = super::load(&found, &place.cwd, screen)?;
+    let mut inputs = given(&arguments.input, Some(&plan));
+    ask_missing(&plan, &mut inputs, screen)?;
+    if arguments.dry_run {
+        let described = runner::describe(&found, inputs, &place.cwd, &config.environment);
+        let described = described.map_err(|error| super::refuse(&error, Some(&found), screen))?;
+        let mask = runner::mask(&config.environment);
+        return match arguments.output.format {
+            TalkFormat::Json => {
+                let value = serde_json::to_value(&described)
+                    .map_err(|error| CommandError::machine("write the plan down", error))?;
+                Ok(screen.json(&mask.json(&value))?)
+            }
+            TalkFormat::Text => Ok(screen.print(&mask.text(&described.to_string()))?),
+        };
+    }
+    begin(
+        found,
+        inputs,
+        place.cwd,
+        arguments.output.format,
+        config,
+        screen,
+    )
+}
+
+pub(super) fn resume(
+    arguments: ResumeArgs,
+    config: &Config,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    let from = arguments.from.map(|from| match from.as_str() {
+        "current" => RewindFrom::Current,
+        "previous" => RewindFrom::Previous,
+        _ => RewindFrom::Step(from),
+    });
+    let inputs = given(&arguments.input, None);
+    crash::arm(config.crash_at.as_deref());
+    runtime()?.block_on(async {
+        let live = Live::open(arguments.output.format, config, screen).await?;
+        let resumed = Execution::resume(
+            live.runs(),
+            &arguments.run,
+            from,
+            inputs,
+            live.audience().clone(),
+        );
+        let started = resumed.await.map(|execution| Started {
+            execution,
+            workflow: String::new(),
+        });
+        live.finish(started, None).await
+    })
+}
+
+pub(super) fn rerun(
+    arguments: RerunArgs,
+    config: &Config,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    let detail = earlier(&arguments.run, config, screen)?;
+    let found = Found {
+        name: detail.view.workflow.clone(),
+        path: detail.view.path.clone(),
+        pack: None,
+    };
+    let cwd = detail.view.cwd.clone();
+    let plan = super::load(&found, &cwd, screen)?;
+    let mut inputs = detail.inputs;
+    inputs.retain(|_, value| !value.is_null());
+    inputs.extend(given(&arguments.input, Some(&plan)));
+    begin(found, inputs, cwd, arguments.output.format, config, screen)
+}
+
+fn earlier(run: &str, config: &Config, screen: &mut Screen) -> Result<RunDetail, CommandError> {
+    let records = run_records(config)
+        .map_err(|error| CommandError::machine("open the records of runs", error))?;
+    let history = History::new(records);
+    let detail = runtime()?.block_on(runner::detail(&history, run, &config.environment));
+    detail.map_err(|error| super::refuse(&error, None, screen))
+}
+
+fn begin(
+    found: Found,
+    inputs: Map<String, Value>,
+    cwd: PathBuf,
+    format: TalkFormat,
+    config: &Config,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    crash::arm(config.crash_at.as_deref());
+    runtime()?.block_on(async {
+        let live = Live::open(format, config, screen).await?;
+        let order = Order {
+            cwd,
+            mcp_servers: Vec::new(),
+            audience: live.audience().clone(),
+            parent: None,
+            call_stack: Vec::new(),
+        };
+        let prepared = Execution::prepare(live.runs(), &found, inputs, order).await;
+        let started = prepared.map(|execution| Started {
+            execution,
+            workflow: found.name.clone(),
+        });
+        live.finish(started, Some(&found)).await
+    })
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .enable_all()
+        .build()
+        .map_err(|error| CommandError::machine("start the runtime", error))
+}
+
+/// What was given, as the kinds that the inputs have.
+fn given(pairs: &[Pair], plan: Option<&Plan>) -> Map<String, Value> {
+    let kind = |name: &str| {
+        let inputs = plan.into_iter().flat_map(|plan| &plan.inputs);
+        let mut named = inputs.filter(|input| input.name == name);
+        named.next().map(|input| input.kind)
+    };
+    pairs
+        .iter()
+        .map(|pair| {
+            let value = runner::typed(&pair.value, kind(&pair.key));
+            (pair.key.clone(), value)
+        })
+        .collect()
+}
+
+/// Asks the person at the terminal for what is required; an empty line leaves it missing, and the check says so.
+fn ask_missing(
+    plan: &Plan,
+    inputs: &mut Map<String, Value>,
+    screen: &Screen,
+) -> Result<(), CommandError> {
+    if !screen.can_ask() {
+        return Ok(());
+    }
+    for spec in &plan.inputs {
+        if !spec.required || spec.default.is_some() || inputs.contains_key(&spec.name) {
+            continue;
+        }
+        let about = match spec.description.as_str() {
+            "" => String::new(),
+            words => format!(" ({words})"),
+        };
+        let mut editor = Editor::on_terminal()?;
+        match editor.read(&format!("{}{about}: ", spec.name))? {
+            Typed::Line(line) if !line.trim().is_empty() => {
+                let value = runner::typed(line.trim(), Some(spec.kind));
+                inputs.insert(spec.name.clone(), value);
+            }
+            Typed::Line(_) | Typed::Interrupt | Typed::End => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+/// What the rules of the node say to a question of an agent; nothing where a person must.
+pub(super) fn by_policy(
+    config: &Config,
+    kind: &AskKind,
+    cwd: &str,
+    audience: permission::Audience,
+) -> Option<Answer> {
+    let AskKind::Permission {
+        tool, destructive, ..
+    } = kind
+    else {
+        return match audience {
+            permission::Audience::Somebody => None,
+            permission::Audience::Nobody => Some(Answer::Declined),
+        };
+    };
+    let call = Call::of(tool, cwd);
+    let policy = config.policy.at_home(&config.user_home());
+    let verdict = permission::decide(&policy, &call);
+    let destructive = *destructive || permission::is_destructive(&call);
+    let outcome = permission::settle(&verdict, destructive, audience);
+    match (outcome.answer(kind), audience) {
+        (Some(answer), _) => Some(answer),
+        (None, permission::Audience::Somebody) => None,
+        (None, permission::Audience::Nobody) => Some(kind.denial()),
+    }
+}
+
+/// Why nothing was run, for whoever reads lines of JSON too.
+pub(super) fn refusal(error: &StartError) -> Value {
+    serde_json::json!({
+        "type": "result", "outcome": "refused", "exitCode": error.exit_code(),
+        "message": engine::chain(error), "problems": error.problems(),
+    })
+}

@@ -1,0 +1,221 @@
+//! The tables `[http]`, `[lan]` and `[lending]` of `config.toml`, and the address that the environment may set: where the
+//! node listens, whom it looks for, what it takes.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use serde::Deserialize;
+
+use super::{ConfigError, bad_value};
+
+/// Where the node listens unless it is told otherwise: this machine only.
+const LISTEN: &str = "127.0.0.1:7420";
+
+/// The word that turns listening off.
+const OFF: &str = "off";
+
+/// What the file says; nothing where it is silent.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct HttpTable {
+    listen: Option<String>,
+    trust: Trust,
+    tls: Option<bool>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    hosts: Vec<String>,
+    origins: Vec<String>,
+    name: Option<String>,
+    public: Option<Vec<String>>,
+    url: Option<String>,
+}
+
+/// Other nodes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Lan {
+    /// Whether other nodes are looked for; a node that other machines reach does so unless told otherwise.
+    pub(crate) discovery: Option<bool>,
+    /// Addresses of nodes, for networks without multicast.
+    pub(crate) peers: Vec<String>,
+}
+
+/// Workspaces of others.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Lending {
+    /// The agent or template that works in lent workspaces; without one none are taken.
+    pub(crate) executor: Option<String>,
+    /// Where mounts are served, such as `0.0.0.0:7422`; without it workspaces are lent as archives.
+    pub(crate) sftp: Option<SocketAddr>,
+    /// The name or address under which others reach that port.
+    pub(crate) sftp_host: Option<String>,
+}
+
+/// Whom the node believes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Trust {
+    #[default]
+    Tokens,
+    Open,
+}
+
+/// Which certificate is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Certificate {
+    None,
+    /// One of our own, kept in the home.
+    Own,
+    Files {
+        certificate: PathBuf,
+        key: PathBuf,
+    },
+}
+
+/// How the node is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Network {
+    pub(crate) listen: Listen,
+    pub(crate) trust: Trust,
+    pub(crate) certificate: Certificate,
+    /// Names of this node beside its own.
+    pub(crate) hosts: Vec<String>,
+    pub(crate) origins: Vec<String>,
+    /// What other nodes call it; the machine's name unless set.
+    pub(crate) name: Option<String>,
+    /// The address under which others reach it, where that is not the one it listens on.
+    pub(crate) url: Option<String>,
+    pub(crate) lan: Lan,
+    pub(crate) lending: Lending,
+    /// Agents, templates and workflows that callers from the network may use; `*` is all.
+    pub(crate) public: Vec<String>,
+}
+
+/// The address to listen on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listen {
+    Off,
+    /// Nobody chose it, so a port that is taken is no reason not to start.
+    Default(SocketAddr),
+    Chosen(SocketAddr),
+}
+
+impl Network {
+    /// `chosen` is what the environment says, and wins.
+    pub(super) fn resolve(
+        table: HttpTable,
+        lan: Lan,
+        lending: Lending,
+        chosen: Option<String>,
+        at_home: impl Fn(PathBuf) -> PathBuf,
+    ) -> Result<Self, ConfigError> {
+        let listen = match chosen {
+            Some(text) => parse("AGENTCRAFT_LISTEN", &text)?,
+            None => match &table.listen {
+                Some(text) => parse("http.listen", text)?,
+                None => Listen::Default(LISTEN.parse().expect("it is an address")),
+            },
+        };
+        let certificate = match (table.certificate, table.key) {
+            (Some(certificate), Some(key)) => Certificate::Files {
+                certificate: at_home(certificate),
+                key: at_home(key),
+            },
+            (None, None) if table.tls.unwrap_or(is_remote(listen)) => Certificate::Own,
+            (None, None) => Certificate::None,
+            (Some(_), None) | (None, Some(_)) => {
+                return Err(bad_value(
+                    "http.certificate",
+                    "",
+                    "given together with http.key",
+                ));
+            }
+        };
+        // The plain model of one trusted network knows no certificates.
+        let certificate = match (table.trust, table.tls, certificate) {
+            (Trust::Open, None, Certificate::Own) => Certificate::None,
+            (_, _, certificate) => certificate,
+        };
+        Ok(Self {
+            listen,
+            trust: table.trust,
+            certificate,
+            hosts: table.hosts,
+            origins: table.origins,
+            name: table.name,
+            url: table.url,
+            lan,
+            lending,
+            public: table.public.unwrap_or_else(|| vec!["*".to_owned()]),
+        })
+    }
+}
+
+fn is_remote(listen: Listen) -> bool {
+    match listen {
+        Listen::Off => false,
+        Listen::Default(addr) | Listen::Chosen(addr) => !addr.ip().is_loopback(),
+    }
+}
+
+fn parse(name: &str, text: &str) -> Result<Listen, ConfigError> {
+    if text == OFF {
+        return Ok(Listen::Off);
+    }
+    text.parse().map(Listen::Chosen).map_err(|_| {
+        bad_value(
+            name,
+            text,
+            "an address and a port such as 127.0.0.1:7420 or 0.0.0.0:7420, or off",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(text: &str, chosen: Option<&str>) -> Result<Network, String> {
+        let table: HttpTable = toml::from_str(text).map_err(|error| error.to_string())?;
+        Network::resolve(
+            table,
+            Lan::default(),
+            Lending::default(),
+            chosen.map(str::to_owned),
+            |path| path,
+        )
+        .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_node_listens_on_this_machine_alone_unless_told_otherwise() {
+        let network = resolve("", None).unwrap();
+        assert_eq!(network.listen, Listen::Default(LISTEN.parse().unwrap()));
+        assert_eq!(network.certificate, Certificate::None);
+        assert_eq!(network.trust, Trust::Tokens);
+    }
+
+    #[test]
+    fn other_machines_get_encryption_unless_the_network_is_trusted() {
+        let listen = "listen = \"0.0.0.0:7420\"\n";
+        assert_eq!(resolve(listen, None).unwrap().certificate, Certificate::Own);
+        let open = format!("{listen}trust = \"open\"");
+        assert_eq!(resolve(&open, None).unwrap().certificate, Certificate::None);
+        let both = format!("{listen}trust = \"open\"\ntls = true");
+        assert_eq!(resolve(&both, None).unwrap().certificate, Certificate::Own);
+    }
+
+    #[test]
+    fn the_environment_wins_and_mistakes_are_told() {
+        let off = resolve("listen = \"127.0.0.1:1\"", Some("off")).unwrap();
+        assert_eq!(off.listen, Listen::Off);
+        let wrong = resolve("listen = \"here\"", None).unwrap_err();
+        assert!(wrong.contains("an address and a port"), "{wrong}");
+        assert!(resolve("certificate = \"a\"", None).is_err());
+        assert!(
+            resolve("lisen = \"off\"", None)
+                .unwrap_err()
+                .contains("lisen")
+        );
+    }
+}

@@ -1,0 +1,310 @@
+//! Every face behind the node's port, joined with the parts that serve it.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use anyhow::Context;
+use awcp::{AwcpConfig, Delegations, SftpConfig};
+use dashboard::Workflows;
+use domain::{chain::Ourselves, office::Role};
+use engine::{Engine, Note};
+use lan::{Announcement, Discovery, Lan, LanConfig, NewPeer, Ports};
+use listener::{Listener, Tokens};
+use platform::{Guardian, Owner, Tasks};
+use runs::{Calls, ExchangeConfig, PublicAgents, Runs, RunsConfig};
+use serde_json::{Value, json};
+
+use super::{grants::NodeGrants, lending::LentWorkspaces};
+use crate::{config::Config, connection::VERSION, standalone::run_records};
+
+/// Refusals of the relay that wait to be written down; beyond it the log alone has them.
+const REFUSALS_MAX: usize = 256;
+
+/// Who watches over processes that a face starts.
+#[derive(Debug, Clone)]
+pub(crate) struct Children {
+    pub(crate) guardian: Guardian,
+    pub(crate) owner: Owner,
+}
+
+/// What the faces share.
+pub(super) struct Faces<'a> {
+    pub(super) config: &'a Config,
+    pub(super) engine: &'a Engine,
+    pub(super) tasks: &'a Tasks,
+    pub(super) tokens: Tokens,
+    pub(super) calls: Calls,
+    pub(super) node: Ourselves,
+    pub(super) children: &'a Children,
+    pub(super) lending: &'a awcp::Lending,
+}
+
+impl Faces<'_> {
+    /// Mounts all of them.
+    pub(super) async fn mount(&self, listener: &mut Listener) -> anyhow::Result<()> {
+        let mcp = mcp::Config {
+            socket: self.config.socket.clone(),
+            version: VERSION.to_owned(),
+        };
+        listener.mount(mcp::router(mcp, self.tasks.stop()));
+        listener.mount(dashboard::router(dashboard::Config {
+            engine: self.engine.clone(),
+            runs: run_records(self.config)?,
+            workflows: offered_workflows(self.config, self.engine),
+            version: VERSION.to_owned(),
+            name: node_name(self.config),
+            stop: self.tasks.stop(),
+        }));
+        self.mount_runs(listener).await?;
+        let delegations = self.mount_lending(listener).await?;
+        self.mount_a2a(listener, delegations).await?;
+        self.mount_offices(listener);
+        self.mount_peers(listener).await
+    }
+
+    async fn mount_runs(&self, listener: &mut Listener) -> anyhow::Result<()> {
+        let exchange = ExchangeConfig::folder(self.config.home.join("exchange"));
+        let config = RunsConfig {
+            description: format!("The agents of {}", node_name(self.config)),
+            public: match self.public() {
+                None => PublicAgents::All,
+                Some(names) => PublicAgents::Only(names),
+            },
+            default_agent: None,
+            persistent: BTreeSet::new(),
+            scheme: listener.scheme(),
+            public_url: self.config.network.url.clone(),
+            limits: domain::run::Limits {
+                work: runs::WORK,
+                answer: runs::ANSWER,
+            },
+            session_ttl: runs::SESSION_TTL,
+            history_from: Vec::new(),
+            capabilities: runs::Capabilities::none(),
+            exchange,
+            calls: self.calls.clone(),
+        };
+        let runs = Runs::open(config, self.engine.clone(), self.tasks.child())
+            .await
+            .context("could not take up the runs")?;
+        // Signed links are for those who have no token.
+        listener.open_path("/resources");
+        listener.mount(runs.router());
+        Ok(())
+    }
+
+    async fn mount_a2a(
+        &self,
+        listener: &mut Listener,
+        delegations: Delegations,
+    ) -> anyhow::Result<()> {
+        let mut config = a2a::A2aConfig::new(&node_name(self.config), VERSION);
+        config.base = match &self.config.network.url {
+            Some(url) => a2a::BaseUrl::Fixed(url.clone()),
+            None => a2a::BaseUrl::FromHost {
+                scheme: listener.scheme(),
+            },
+        };
+        if let Some(names) = self.public() {
+            config.public = a2a::PublicAgents::Only(names);
+        }
+        config.needs_token = self.config.network.trust == crate::config::Trust::Tokens;
+        let extensions = vec![LentWorkspaces::extension(delegations)];
+        let router = a2a::router(config, self.engine.clone(), self.tasks.child(), extensions)
+            .await
+            .context("could not take up the tasks of A2A")?;
+        listener.mount(router);
+        Ok(())
+    }
+
+    /// Lending and taking workspaces. Remotes come with the secret of their delegation instead of a token.
+    async fn mount_lending(&self, listener: &mut Listener) -> anyhow::Result<Delegations> {
+        let settings = &self.config.network.lending;
+        let home = &self.config.home;
+        let mut config = AwcpConfig::new(
+            home.join("lending"),
+            home.join("lent"),
+            &self.public_url(listener),
+        );
+        config.executor = settings.executor.clone();
+        config.environment = self.config.environment.clone();
+        config.sftp = settings.sftp.map(|listen| SftpConfig {
+            listen,
+            public_host: settings
+                .sftp_host
+                .clone()
+                .unwrap_or_else(|| listen.ip().to_string()),
+        });
+        let delegations = Delegations::open(
+            config,
+            self.engine.clone(),
+            self.tasks.child(),
+            self.children.guardian.clone(),
+            self.children.owner.clone(),
+        )
+        .await
+        .context("could not take up what was lent")?;
+        self.lending.fill(delegations.clone());
+        listener.open_path("/awcp");
+        listener.mount(awcp::router(delegations.clone()));
+        Ok(delegations)
+    }
+
+    /// Other nodes: those that are found, those that pair, and where an intent goes.
+    async fn mount_peers(&self, listener: &mut Listener) -> anyhow::Result<()> {
+        let settings = &self.config.network.lan;
+        let is_reachable = !listener.local_addr().ip().is_loopback();
+        let discovery = match (settings.discovery, is_reachable) {
+            (Some(false), _) | (None, false) => Discovery::Off,
+            (Some(true), false) => Discovery::Look,
+            (None | Some(true), true) => Discovery::Announce(Announcement {
+                port: listener.local_addr().port(),
+                manifest_url: format!("{}/manifest", self.public_url(listener)),
+            }),
+        };
+        let peers = settings.peers.iter().map(|url| NewPeer {
+            url: url.clone(),
+            token: None,
+            fingerprint: None,
+        });
+        let config = LanConfig {
+            node: self.node.clone(),
+            version: VERSION.to_owned(),
+            configs: self.config.configs_dir.clone(),
+            discovery,
+            with_loopback: false,
+            peers: peers.collect(),
+            url: Some(self.public_url(listener)),
+            fingerprint: listener.fingerprint().map(str::to_owned),
+            rules: Vec::new(),
+        };
+        let ports = Ports {
+            grants: Arc::new(NodeGrants(self.tokens.clone())),
+            human: None,
+        };
+        let lan = Lan::start(config, self.engine.records(), ports, self.tasks)
+            .await
+            .context("could not take up the peers")?;
+        for path in lan::OPEN_PATHS {
+            listener.open_path(path);
+        }
+        listener.mount(lan.router());
+        Ok(())
+    }
+
+    /// The address under which others reach this node.
+    fn public_url(&self, listener: &Listener) -> String {
+        let url = self.config.network.url.clone();
+        url.unwrap_or_else(|| listener.local_url())
+    }
+
+    /// The relay asks for tokens itself: Socket.IO clients send them in their own words.
+    fn mount_offices(&self, listener: &mut Listener) {
+        let tokens = self.tokens.authenticator();
+        let authenticate: smcp::Authenticator = Arc::new(move |token| {
+            let caller = tokens.check(token)?;
+            let name = caller.name.clone();
+            Some(smcp::Caller::new(name, move |role, office| {
+                let role = match role {
+                    Role::Agent => "agent",
+                    Role::Computer => "computer",
+                };
+                caller.may(&format!("office:{role}:{office}"))
+            }))
+        });
+        let (router, _) = smcp::server::router(
+            smcp::server::OfficeConfig::default(),
+            authenticate,
+            self.audit(),
+            self.tasks,
+        );
+        listener.open_path("/socket.io");
+        listener.mount(router);
+    }
+
+    /// Writes down whom the relay refused.
+    fn audit(&self) -> smcp::Audit {
+        let (refusals, mut waiting) = tokio::sync::mpsc::channel::<smcp::Refused>(REFUSALS_MAX);
+        let records = self.engine.records();
+        self.tasks.spawn(|stop| async move {
+            loop {
+                let refused = tokio::select! { biased;
+                    () = stop.cancelled() => return,
+                    refused = waiting.recv() => refused,
+                };
+                let Some(refused) = refused else {
+                    return;
+                };
+                let note = Note {
+                    kind: "audit.refused".to_owned(),
+                    body: json!({
+                        "face": "office",
+                        "caller": refused.caller,
+                        "event": refused.event,
+                        "office": refused.office,
+                        "code": refused.code,
+                        "reason": refused.reason,
+                    }),
+                    ..Note::default()
+                };
+                if let Err(error) = records.note(note).await {
+                    tracing::warn!(error = %engine::chain(&error), "could not write down a refusal");
+                }
+            }
+        });
+        Arc::new(move |refused| {
+            if let Err(error) = refusals.try_send(refused) {
+                tracing::warn!(%error, "more refusals than can be written down");
+            }
+        })
+    }
+
+    /// The names that callers see; nothing if they see all.
+    fn public(&self) -> Option<BTreeSet<String>> {
+        let public = &self.config.network.public;
+        (!public.iter().any(|name| name == "*")).then(|| public.iter().cloned().collect())
+    }
+}
+
+/// What other nodes and people call this one.
+pub(crate) fn node_name(config: &Config) -> String {
+    let name = config.network.name.clone();
+    name.unwrap_or_else(platform::system::hostname)
+}
+
+/// The workflows that every agent of the node can run, with the agent that runs them.
+fn offered_workflows(config: &Config, engine: &Engine) -> Workflows {
+    let (folder, engine) = (config.configs_dir.clone(), engine.clone());
+    let shelf = runner::Shelf {
+        chosen: None,
+        shared: vec![folder.join("workflows")],
+        user: None,
+    };
+    Workflows::new(move || {
+        let agents = engine.agents();
+        let agent = agents.iter().find(|agent| agent.backend_type == "workflow");
+        let agent = agent.map(|agent| agent.name.clone());
+        let found = shelf.list(&folder);
+        let plans = found
+            .iter()
+            .filter_map(|found| Some((found, found.plan(&folder).ok()?)));
+        plans
+            .map(|(found, plan)| described(&found.name, &plan, agent.as_deref()))
+            .collect()
+    })
+}
+
+fn described(name: &str, plan: &workflow::Plan, agent: Option<&str>) -> Value {
+    let steps = plan.written_steps().map(|step| {
+        let next = step.transitions.iter().map(|transition| &transition.goto);
+        let next = next.chain(&step.on_success).chain(&step.on_failure);
+        let next: Vec<&String> = next.chain(step.kind.inner()).collect();
+        json!({ "name": step.name, "kind": step.kind.word(), "next": next })
+    });
+    json!({
+        "name": name,
+        "description": plan.description,
+        "inputs": plan.inputs,
+        "steps": steps.collect::<Vec<_>>(),
+        "agent": agent,
+    })
+}

@@ -1,0 +1,57 @@
+//! Lending a workspace over A2A: messages of the extension reach the delegations of this node.
+
+use std::sync::Arc;
+
+use a2a::{AWCP_URI, Extension, ExtensionCall, ExtensionFuture};
+use awcp::Delegations;
+use serde_json::{Value, json};
+use wire::a2a::{AgentExtension, Message, Part};
+
+/// The extension in front of the delegations.
+#[derive(Debug)]
+pub(super) struct LentWorkspaces {
+    pub(super) delegations: Delegations,
+}
+
+impl LentWorkspaces {
+    pub(super) fn extension(delegations: Delegations) -> Arc<dyn Extension> {
+        Arc::new(Self { delegations })
+    }
+}
+
+impl Extension for LentWorkspaces {
+    fn uri(&self) -> &str {
+        AWCP_URI
+    }
+
+    fn card(&self) -> Option<AgentExtension> {
+        serde_json::from_value(json!({
+            "uri": AWCP_URI,
+            "description": "Takes workspaces that are lent to it under a lease",
+            "required": false,
+        }))
+        .ok()
+    }
+
+    fn handle<'a>(
+        &'a self,
+        message: &'a Message,
+        call: &'a ExtensionCall,
+    ) -> ExtensionFuture<'a, Option<Vec<Part>>> {
+        Box::pin(async move {
+            let data = message_data(message)?;
+            let reply = self.delegations.handle_message(&data, &call.caller).await?;
+            Some(vec![Part::data(reply)])
+        })
+    }
+}
+
+/// The part of the message that is about lending, with the secret beside it.
+fn message_data(message: &Message) -> Option<Value> {
+    let awcp = message.data("awcp")?;
+    let mut data = json!({ "awcp": awcp });
+    if let Some(secret) = message.data("awcp_secret") {
+        data["awcp_secret"] = secret.clone();
+    }
+    Some(data)
+}

@@ -1,0 +1,130 @@
+//! A command's way to the node over HTTP, for parts that live on the network: the address and the owner's token are files
+//! of the home that only the owner reads.
+
+use std::{path::Path, time::Duration};
+
+use platform::files;
+use reqwest::{Certificate, Client, Method, StatusCode};
+use serde_json::Value;
+
+use crate::{config::Config, error::CommandError, network::Address};
+
+/// How long an answer may take; long polls say themselves how long they wait.
+const ANSWER_MAX: Duration = Duration::from_secs(300);
+
+/// A token is a line, a certificate a few kilobytes.
+const FILE_MAX: u64 = 256 * 1024;
+
+/// The node of this home.
+#[derive(Debug)]
+pub(crate) struct Node {
+    runtime: tokio::runtime::Runtime,
+    client: Client,
+    address: Address,
+    token: String,
+}
+
+impl Node {
+    pub(crate) fn open(config: &Config) -> Result<Self, CommandError> {
+        let address = Address::read(&config.home).ok_or_else(|| CommandError::Refused {
+            message: "the node does not listen".to_owned(),
+            hint: "start it with `agentcraft up` or `agentcraft daemon start`; `listen` in the [http] table of config.toml says where".to_owned(),
+        })?;
+        let token = read(&config.home, listener::OWNER_TOKEN_FILE)?;
+        let mut client = Client::builder().timeout(ANSWER_MAX).no_proxy();
+        if address.fingerprint.is_some() {
+            // The node shows a certificate of its own making, which nobody else vouches for.
+            let pem = read(&config.home, "listener.pem")?;
+            let certificate = Certificate::from_pem(pem.as_bytes())
+                .map_err(|error| CommandError::machine("read the node's certificate", error))?;
+            client = client.add_root_certificate(certificate);
+        }
+        let client = client
+            .build()
+            .map_err(|error| CommandError::machine("prepare a connection", error))?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| CommandError::machine("start the runtime", error))?;
+        Ok(Self {
+            runtime,
+            client,
+            address,
+            token: token.trim().to_owned(),
+        })
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.address.url
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Result<Value, CommandError> {
+        self.call(Method::GET, path, None)
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<Value, CommandError> {
+        self.call(Method::POST, path, Some(body))
+    }
+
+    pub(crate) fn delete(&self, path: &str) -> Result<Value, CommandError> {
+        self.call(Method::DELETE, path, None)
+    }
+
+    fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, CommandError> {
+        let attempt = || format!("reach the node at {}", self.address.url);
+        let url = format!("{}{path}", self.address.url);
+        let mut request = self.client.request(method, url).bearer_auth(&self.token);
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let (status, text) = self
+            .runtime
+            .block_on(async {
+                let answer = request.send().await?;
+                let status = answer.status();
+                answer.text().await.map(|text| (status, text))
+            })
+            .map_err(|error| CommandError::machine(attempt(), error))?;
+        let value: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
+        if status.is_success() {
+            return Ok(value);
+        }
+        Err(refusal(status, &value))
+    }
+}
+
+fn read(home: &Path, name: &str) -> Result<String, CommandError> {
+    let bytes = files::read_bounded(&home.join(name), FILE_MAX)
+        .map_err(|error| CommandError::machine(format!("read {name}"), error))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A token that somebody put into a file, since arguments are seen by everybody on the machine.
+pub(crate) fn token_of(file: Option<&Path>) -> Result<Option<String>, CommandError> {
+    let Some(file) = file else {
+        return Ok(None);
+    };
+    let bytes = files::read_bounded(file, FILE_MAX)
+        .map_err(|error| CommandError::machine(format!("read {}", file.display()), error))?;
+    Ok(Some(String::from_utf8_lossy(&bytes).trim().to_owned()))
+}
+
+/// The node's own words.
+fn refusal(status: StatusCode, value: &Value) -> CommandError {
+    let error = &value["error"];
+    let message = error.as_str().or_else(|| error["message"].as_str());
+    let hint = error["suggestion"]
+        .as_str()
+        .or_else(|| error["hint"].as_str());
+    CommandError::Refused {
+        message: message.map_or_else(|| format!("the node answered {status}"), str::to_owned),
+        hint: hint
+            .unwrap_or("see `agentcraft journal --kind audit.`")
+            .to_owned(),
+    }
+}

@@ -1,0 +1,15 @@
+//! Offices: what this program lends to one as a computer, what it takes from one as an agent, and who may come in.
+
+mod lending;
+mod link;
+mod servers;
+mod source;
+mod tls;
+mod tokens;
+
+pub(crate) use lending::{Absent, Lending};
+pub(crate) use link::{AGENT, computer_name, link, not_let_in, refusal};
+pub(crate) use servers::{Consent, Offer, read_offer};
+pub(crate) use source::OfficeTools;
+pub(crate) use tls::{Identity, TlsListener, acceptor};
+pub(crate) use tokens::{generated, read_guests};

@@ -1,0 +1,301 @@
+//! MCP servers of this machine as what a computer lends: the engine's port of tools on one side, the office's on the other.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use engine::{DriverSurroundings, ServerStatus, ToolCall, ToolError, ToolSource, ToolSources};
+use serde_json::{Map, Value};
+use smcp::computer::{
+    Answering, CallFailure, ResourceFailure, ResourcePage, ServerTool, Tools, bundle_id,
+};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use wire::smcp::{CallResult, ConfigAnswer, Resource};
+
+use super::Offer;
+
+/// A server that knows no such method, in JSON-RPC's words.
+const METHOD_NOT_FOUND: i64 = -32601;
+
+/// The servers of a computer, which run until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Lending {
+    config: ConfigAnswer,
+    servers: BTreeMap<String, Lent>,
+    changes: watch::Sender<u64>,
+}
+
+/// A server has a source of its own, since each may run in another folder.
+#[derive(Debug)]
+struct Lent {
+    /// What the source calls it.
+    name: String,
+    source: Arc<dyn ToolSource>,
+}
+
+/// A server that is not there, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Absent {
+    pub(crate) server: String,
+    pub(crate) why: String,
+}
+
+impl Lending {
+    /// Starts the servers; they come up one by one.
+    pub(crate) fn start(
+        offer: Offer,
+        sources: &ToolSources,
+        folder: &Path,
+        around: &DriverSurroundings,
+    ) -> Arc<Self> {
+        let changes = watch::channel(0).0;
+        let mut servers = BTreeMap::new();
+        for (key, (server, cwd)) in offer.servers {
+            let name = server.name().to_owned();
+            let cwd: PathBuf = folder.join(cwd.unwrap_or_default());
+            let source = sources.open(vec![server], cwd, around.clone());
+            let mut changed = source.changes();
+            let telling = changes.clone();
+            around.tasks.spawn(|stop| async move {
+                loop {
+                    tokio::select! { biased;
+                        () = stop.cancelled() => break,
+                        changed = changed.changed() => match changed {
+                            Ok(()) => telling.send_modify(|changes| *changes += 1),
+                            Err(_) => break, // The server is lent no more.
+                        },
+                    }
+                }
+            });
+            servers.insert(key, Lent { name, source });
+        }
+        Arc::new(Self {
+            config: offer.config,
+            servers,
+            changes,
+        })
+    }
+
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// What is lent now, by server, under the names the office shows.
+    pub(crate) fn lent(&self) -> BTreeMap<String, Vec<String>> {
+        let mut lent: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for tool in self.server_tools() {
+            let Some(server) = self.config.servers.get(&tool.server) else {
+                continue;
+            };
+            if server.forbidden_tools.contains(&tool.name) {
+                continue;
+            }
+            let alias = server.tool_meta.get(&tool.name);
+            let alias = alias.and_then(|meta| meta.alias.clone());
+            let tools = lent.entry(bundle_id(server)).or_default();
+            tools.push(alias.unwrap_or(tool.name));
+        }
+        lent
+    }
+
+    /// The tools whole, to tell whether they have changed.
+    pub(crate) fn server_tools(&self) -> Vec<ServerTool> {
+        let of = |(key, lent): (&String, &Lent)| {
+            let tools = lent.source.tools().into_iter();
+            tools.map(|tool| described(key, tool)).collect::<Vec<_>>()
+        };
+        self.servers.iter().flat_map(of).collect()
+    }
+
+    pub(crate) fn absent(&self) -> Vec<Absent> {
+        let mut absent = Vec::new();
+        for (key, lent) in &self.servers {
+            for server in lent.source.servers() {
+                match server.status {
+                    ServerStatus::Starting | ServerStatus::Ready => {}
+                    ServerStatus::Down { why } | ServerStatus::Invalid { why } => {
+                        let server = key.clone();
+                        absent.push(Absent { server, why });
+                    }
+                }
+            }
+        }
+        absent
+    }
+
+    async fn list_resources(&self, server: &str) -> Result<ResourcePage, ResourceFailure> {
+        let lent = self.lent_server(server)?;
+        let listed = lent.source.resources(&lent.name).await;
+        let listed = listed.map_err(|error| resource_failure(&error))?;
+        Ok(ResourcePage {
+            resources: listed.iter().filter_map(resource).collect(),
+            next_cursor: None,
+        })
+    }
+
+    async fn read_text(&self, server: &str, uri: &str) -> Result<String, ResourceFailure> {
+        let lent = self.lent_server(server)?;
+        let contents = lent.source.read(&lent.name, uri).await;
+        let contents = contents.map_err(|error| resource_failure(&error))?;
+        let texts: Vec<&str> = contents
+            .iter()
+            .filter_map(|content| content["text"].as_str())
+            .collect();
+        match texts.is_empty() {
+            true => Err(ResourceFailure::Failed("it holds no text".to_owned())),
+            false => Ok(texts.join("\n")),
+        }
+    }
+
+    fn lent_server(&self, server: &str) -> Result<&Lent, ResourceFailure> {
+        self.servers
+            .get(server)
+            .ok_or(ResourceFailure::NoSuchServer)
+    }
+}
+
+impl Tools for Lending {
+    fn config(&self) -> ConfigAnswer {
+        self.config.clone()
+    }
+
+    fn tools(&self) -> Answering<'_, Vec<ServerTool>> {
+        Box::pin(async { self.server_tools() })
+    }
+
+    fn call(
+        &self,
+        server: &str,
+        tool: &str,
+        params: Map<String, Value>,
+        cancel: CancellationToken,
+    ) -> Answering<'_, Result<CallResult, CallFailure>> {
+        let (server, tool) = (server.to_owned(), tool.to_owned());
+        Box::pin(async move {
+            let lent = self.servers.get(&server).ok_or_else(|| {
+                CallFailure::NotRunning(format!("nothing called {server} is lent"))
+            })?;
+            let call = ToolCall {
+                server: lent.name.clone(),
+                tool,
+                arguments: params,
+                cancel,
+                progress: None,
+            };
+            match lent.source.call(call).await {
+                Ok(output) => Ok(result(output.raw)),
+                Err(error @ (ToolError::NoServer { .. } | ToolError::Down { .. })) => {
+                    Err(CallFailure::NotRunning(error.to_string()))
+                }
+                Err(error) => Err(CallFailure::Failed(error.to_string())),
+            }
+        })
+    }
+
+    fn resources(
+        &self,
+        server: &str,
+        _cursor: Option<&str>,
+    ) -> Answering<'_, Result<ResourcePage, ResourceFailure>> {
+        let server = server.to_owned();
+        Box::pin(async move { self.list_resources(&server).await })
+    }
+
+    fn read(&self, server: &str, uri: &str) -> Answering<'_, Result<String, ResourceFailure>> {
+        let (server, uri) = (server.to_owned(), uri.to_owned());
+        Box::pin(async move { self.read_text(&server, &uri).await })
+    }
+}
+
+fn described(key: &str, tool: engine::Tool) -> ServerTool {
+    let part = |name: &str| tool.raw.get(name).filter(|part| !part.is_null()).cloned();
+    let tags = tool.raw.pointer("/_meta/a2c_tool_meta/tags");
+    let tags = tags.and_then(Value::as_array).into_iter().flatten();
+    ServerTool {
+        server: key.to_owned(),
+        description: tool.description.clone().unwrap_or_default(),
+        output_schema: part("outputSchema"),
+        annotations: part("annotations"),
+        tags: tags
+            .filter_map(|tag| tag.as_str().map(str::to_owned))
+            .collect(),
+        name: tool.name,
+        input_schema: Value::Object(tool.input_schema),
+    }
+}
+
+/// A result of MCP as the office writes it.
+fn result(mut raw: Value) -> CallResult {
+    let mut take = |name: &str| raw.get_mut(name).map(Value::take);
+    CallResult {
+        meta: match take("_meta") {
+            Some(Value::Object(meta)) => Some(meta),
+            Some(_) | None => None,
+        },
+        content: match take("content") {
+            Some(Value::Array(content)) => content,
+            Some(_) | None => Vec::new(),
+        },
+        structured_content: take("structuredContent").filter(|content| !content.is_null()),
+        is_error: take("isError") == Some(Value::Bool(true)),
+    }
+}
+
+fn resource(raw: &Value) -> Option<Resource> {
+    let text = |name: &str| raw[name].as_str().map(str::to_owned);
+    Some(Resource {
+        uri: text("uri")?,
+        name: text("name").unwrap_or_default(),
+        description: text("description"),
+        mime_type: text("mimeType"),
+        size: raw["size"].as_u64(),
+        annotations: raw["annotations"].as_object().cloned(),
+        meta: raw["_meta"].as_object().cloned(),
+    })
+}
+
+fn resource_failure(error: &ToolError) -> ResourceFailure {
+    match error {
+        ToolError::Refused {
+            code: METHOD_NOT_FOUND,
+            ..
+        } => ResourceFailure::NotOffered,
+        ToolError::NoServer { .. } => ResourceFailure::NoSuchServer,
+        ToolError::NoTool { .. }
+        | ToolError::Down { .. }
+        | ToolError::Refused { .. }
+        | ToolError::Cancelled => ResourceFailure::Failed(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn results_and_resources_keep_what_the_office_has_words_for() {
+        let raw = json!({
+            "content": [{"type": "text", "text": "3"}], "structuredContent": {"result": 3},
+            "isError": false, "_meta": {"a": 1}, "resultType": "complete"
+        });
+        assert_eq!(
+            json!(result(raw)),
+            json!({
+                "content": [{"type": "text", "text": "3"}], "structuredContent": {"result": 3},
+                "isError": false, "meta": {"a": 1}
+            })
+        );
+        assert_eq!(result(Value::Null), CallResult::default());
+        let window = json!({"uri": "window://a", "name": "a", "mimeType": "text/plain", "size": 3});
+        assert_eq!(
+            json!(resource(&window)),
+            json!({"uri": "window://a", "name": "a", "mime_type": "text/plain", "size": 3})
+        );
+        assert_eq!(resource(&json!({"name": "a"})), None);
+    }
+}

@@ -1,0 +1,156 @@
+//! A node without a daemon, for as long as one command runs: an engine in a space of its own, gone afterwards.
+//!
+//! Runs of workflows are written into one store that every process of the home shares, so that each finds all of them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use domain::chain::Ourselves;
+use engine::{DriverSurroundings, Engine, EngineConfig, Records};
+use platform::{
+    Guardian, Owner, Tasks,
+    files::{self, FileLock, Lock},
+    owner,
+};
+use runner::Shelf;
+use store::Store;
+
+use crate::{
+    config::Config,
+    endpoints::{self, Endpoints},
+};
+
+/// Where the spaces of such nodes are.
+const SPACES: &str = "spaces";
+
+/// The store of all runs of workflows of this home.
+const RUNS: &str = "runs.db";
+
+/// The name that processes of such a node are tagged with.
+const NAME: &str = "standalone";
+
+/// The node; `close` puts everything away.
+#[derive(Debug)]
+pub(crate) struct Standalone {
+    pub(crate) engine: Engine,
+    pub(crate) runs: runner::Surroundings,
+    pub(crate) tasks: Tasks,
+    guardian: Guardian,
+    space: PathBuf,
+    _lock: FileLock,
+}
+
+impl Standalone {
+    pub(crate) async fn open(config: &Config) -> anyhow::Result<Self> {
+        Self::with_shelf(config, endpoints::shelf(config)).await
+    }
+
+    /// A node that looks for workflows in other places.
+    pub(crate) async fn with_shelf(config: &Config, shelf: Shelf) -> anyhow::Result<Self> {
+        let (space, lock) = take_space(&config.home)?;
+        files::create_dir_all(&config.configs_dir.join("templates"))?;
+        let tasks = Tasks::new();
+        let owner = Owner::starting(&owner::fresh_id())?;
+        let executable = std::env::current_exe().context("could not find our own program")?;
+        let guardian = Guardian::spawn(&executable, &["guardian"], &owner)?;
+        let store = Store::open(&space.join("state.db"), store::Durability::ProcessDeath)?;
+        let endpoints = Endpoints::new(
+            config,
+            run_records(config)?,
+            Ourselves {
+                id: owner::fresh_id(),
+                name: NAME.to_owned(),
+            },
+        )
+        .for_user(config, shelf);
+        let engine_config = EngineConfig {
+            configs_dir: config.configs_dir.clone(),
+            instances_dir: space.join("instances"),
+            agent_logs_dir: space.join("logs"),
+            executable,
+            environment: config.environment.clone(),
+            launcher: config.launcher,
+            stop_grace: config.stop_grace,
+            durability: config.durability,
+            journal_age: config.journal_age,
+            journal_lines: config.journal_lines,
+            policy: config.policy.at_home(&config.user_home()),
+        };
+        let drivers = endpoints.all();
+        let engine = Engine::open(
+            engine_config,
+            store,
+            guardian.clone(),
+            owner.clone(),
+            tasks.child(),
+            drivers.clone(),
+        )
+        .await?;
+        endpoints.connect(&engine);
+        let around = DriverSurroundings {
+            tasks: tasks.child(),
+            guardian: guardian.clone(),
+            owner,
+            agent: NAME.to_owned(),
+            workspace: config.home.clone(),
+            environment: config.environment.clone(),
+            start_timeout: std::time::Duration::from_secs(60),
+        };
+        Ok(Self {
+            runs: endpoints.surroundings(around, drivers),
+            engine,
+            tasks,
+            guardian,
+            space,
+            _lock: lock,
+        })
+    }
+
+    /// A folder that is gone with the node.
+    pub(crate) fn space(&self) -> &Path {
+        &self.space
+    }
+
+    /// Ends everything that was started here.
+    pub(crate) async fn close(self) -> anyhow::Result<()> {
+        const DRAIN: std::time::Duration = std::time::Duration::from_secs(10);
+        self.engine.shutdown().await;
+        self.tasks.cancel();
+        let _ = self.tasks.drain(DRAIN).await; // Whatever is stuck is ended with the guardian.
+        self.guardian.close().await;
+        drop(self.engine);
+        files::remove_tree(&self.space)?;
+        Ok(())
+    }
+}
+
+/// The records of all runs of this home.
+pub(crate) fn run_records(config: &Config) -> anyhow::Result<Records> {
+    files::create_private_dir(&config.home)?;
+    files::create_private_dir(&config.state_dir)?;
+    let store = Store::open(
+        &config.state_dir.join(RUNS),
+        store::Durability::ProcessDeath,
+    )?;
+    Ok(Records::new(store))
+}
+
+/// A folder of our own, after those were removed whose owners are gone.
+fn take_space(home: &Path) -> anyhow::Result<(PathBuf, FileLock)> {
+    let spaces = home.join(SPACES);
+    files::create_private_dir(home)?;
+    files::create_private_dir(&spaces)?;
+    for old in files::list(&spaces)? {
+        // Whoever holds the lock is at work there.
+        if let Ok(Lock::Acquired(lock)) = files::lock_exclusive(&old.join("lock")) {
+            let _ = files::remove_tree(&old); // Somebody else may be removing it too.
+            drop(lock);
+        }
+    }
+    let space = spaces.join(owner::fresh_id());
+    files::create_private_dir(&space)?;
+    match files::lock_exclusive(&space.join("lock"))? {
+        Lock::Acquired(lock) => Ok((space, lock)),
+        Lock::Held { .. } => anyhow::bail!("somebody else has taken {}", space.display()),
+    }
+}

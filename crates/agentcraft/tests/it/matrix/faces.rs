@@ -1,0 +1,350 @@
+//! Every face of a node: how somebody there makes an agent act, and what they see of it.
+
+use serde_json::{Value, json};
+use testkit::{TestDaemon, eventually};
+
+use super::Act;
+use crate::{network::http::Http, proxy::editor::Editor};
+
+/// What came of an act.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) text: String,
+    /// How many pieces the text came in.
+    pub(super) pieces: usize,
+    pub(super) end: End,
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub(super) enum End {
+    #[default]
+    Done,
+    Cancelled,
+    Failed(String),
+}
+
+impl Seen {
+    fn piece(&mut self, text: &str) {
+        self.text.push_str(text);
+        // The last part of an answer may be an empty one that only says so.
+        self.pieces += usize::from(!text.is_empty());
+    }
+}
+
+/// A way to an agent.
+pub(super) struct Face {
+    pub(super) title: &'static str,
+    /// Why an act makes no sense there.
+    pub(super) cannot: fn(Act) -> Option<&'static str>,
+    pub(super) act: fn(&TestDaemon, &str, Act, &str) -> Seen,
+}
+
+pub(super) const SOCKET: Face = Face {
+    title: "the socket",
+    cannot: |_| None,
+    act: socket,
+};
+
+pub(super) const COMMAND_LINE: Face = Face {
+    title: "the command line",
+    cannot: |act| match act {
+        Act::Prompt | Act::Streaming | Act::Failure => None,
+        Act::Ask => Some("asked on a terminal, which other tests have; a script is not asked"),
+        Act::Cancel => Some("Ctrl-C needs a terminal, which other tests have"),
+    },
+    act: command_line,
+};
+
+pub(super) const EDITOR: Face = Face {
+    title: "an editor",
+    cannot: |_| None,
+    act: editor,
+};
+
+pub(super) const MCP: Face = Face {
+    title: "MCP",
+    cannot: |act| {
+        (act == Act::Ask)
+            .then_some("nobody sits at the other end, so what is not allowed is denied")
+    },
+    act: mcp,
+};
+
+pub(super) const RUNS: Face = Face {
+    title: "the runs API",
+    cannot: |_| None,
+    act: runs,
+};
+
+pub(super) const A2A: Face = Face {
+    title: "A2A",
+    cannot: |_| None,
+    act: a2a,
+};
+
+pub(super) const FACES: [&Face; 6] = [&SOCKET, &COMMAND_LINE, &EDITOR, &MCP, &RUNS, &A2A];
+
+fn socket(daemon: &TestDaemon, agent: &str, act: Act, prompt: &str) -> Seen {
+    let mut client = daemon.client();
+    let created = client.ok(
+        "session.create",
+        json!({"agentName": agent, "stream": true, "answers": true}),
+    );
+    let session = created["sessionId"].clone();
+    let send = |client: &mut testkit::RawClient, id: &str, mut params: Value| {
+        params["sessionId"] = session.clone();
+        let method = format!("session.{id}");
+        let line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        client.send_line(&line.to_string());
+    };
+    send(&mut client, "prompt", json!({"text": prompt}));
+    let mut seen = Seen::default();
+    loop {
+        let message = client.receive();
+        if message["id"] == "prompt" {
+            let result = &message["result"];
+            seen.end = match result["stopReason"].as_str() {
+                Some("end_turn") => End::Done,
+                Some("cancelled") => End::Cancelled,
+                _ => End::Failed(message.to_string()),
+            };
+            return seen;
+        }
+        let event = &message["params"]["event"];
+        match event["type"].as_str() {
+            Some("text") => seen.piece(event["text"].as_str().unwrap()),
+            Some("ask") => {
+                let options = event["options"].as_array();
+                let allow = options.and_then(|options| {
+                    options.iter().find(|option| option["kind"] == "allow-once")
+                });
+                let mut answer = match allow {
+                    Some(allow) => json!({"option": allow["id"]}),
+                    None => json!({"text": "yes"}),
+                };
+                answer["ask"] = event["id"].clone();
+                send(&mut client, "answer", answer);
+            }
+            Some("turn-started") if act == Act::Cancel => send(&mut client, "cancel", json!({})),
+            _ => {}
+        }
+    }
+}
+
+fn command_line(daemon: &TestDaemon, agent: &str, _: Act, prompt: &str) -> Seen {
+    let output = daemon.cli(&["agent", "run", agent, "--prompt", prompt, "-f", "json"]);
+    let mut seen = Seen::default();
+    for line in output.stdout.lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        if event["type"] == "text" {
+            seen.piece(event["text"].as_str().unwrap());
+        }
+    }
+    if output.code != 0 {
+        seen.end = End::Failed(output.stdout);
+    }
+    seen
+}
+
+fn editor(daemon: &TestDaemon, agent: &str, act: Act, prompt: &str) -> Seen {
+    const TURN: u64 = 900;
+    let mut editor = Editor::open(daemon, &[agent, "--lease"]);
+    let session = editor.begin("/tmp");
+    let content = json!([{"type": "text", "text": prompt}]);
+    let params = json!({"sessionId": session, "prompt": content});
+    editor.send(json!({"id": TURN, "method": "session/prompt", "params": params}));
+    if act == Act::Cancel {
+        editor.send(json!({"method": "session/cancel", "params": {"sessionId": session}}));
+    }
+    let mut seen = Seen::default();
+    loop {
+        let message = editor.next();
+        if message["method"] == "session/request_permission" {
+            let options = message["params"]["options"].as_array().unwrap();
+            let once = options.iter().find(|option| option["kind"] == "allow_once");
+            let outcome = json!({"outcome": "selected", "optionId": once.unwrap()["optionId"]});
+            editor.send(json!({"id": message["id"], "result": {"outcome": outcome}}));
+        }
+        let update = &message["params"]["update"];
+        if update["sessionUpdate"] == "agent_message_chunk" {
+            seen.piece(update["content"]["text"].as_str().unwrap());
+        }
+        if message.get("method").is_none() && message["id"] == json!(TURN) {
+            seen.end = match message["result"]["stopReason"].as_str() {
+                Some("end_turn") => End::Done,
+                Some("cancelled") => End::Cancelled,
+                _ => End::Failed(message.to_string()),
+            };
+            let output = editor.close();
+            assert_eq!(output.code, 0, "{output:?}");
+            return seen;
+        }
+    }
+}
+
+fn mcp(daemon: &TestDaemon, agent: &str, act: Act, prompt: &str) -> Seen {
+    let http = Http::owner(daemon);
+    let accept = ("accept", "application/json, text/event-stream");
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params":
+        {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+    let answer = http.call("POST", "/mcp", &[accept], Some(&hello));
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let session = answer.header("mcp-session-id");
+    let headers = [
+        accept,
+        ("mcp-session-id", session.as_str()),
+        ("mcp-protocol-version", "2025-06-18"),
+    ];
+    let tell = |message: Value| {
+        let answer = http.call("POST", "/mcp", &headers, Some(&message));
+        assert_eq!(answer.status, 202, "{answer:?}");
+    };
+    tell(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let arguments = json!({"name": agent, "message": prompt});
+    let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params":
+        {"name": "agentcraft_prompt_agent", "arguments": arguments, "_meta": {"progressToken": "p"}}});
+    let mut seen = Seen::default();
+    for message in http.stream("POST", "/mcp", &headers, Some(&call)) {
+        if message["method"] == "notifications/progress" {
+            seen.pieces += 1;
+            if act == Act::Cancel {
+                let params = json!({"requestId": 7, "reason": "enough"});
+                tell(
+                    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}),
+                );
+                eventually("the turn is cancelled", || is_cancelled(daemon, agent));
+                seen.end = End::Cancelled;
+                return seen;
+            }
+        }
+        if message["id"] == 7 {
+            let result = &message["result"];
+            seen.text = result["structuredContent"]["response"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
+            if result["isError"] == true {
+                seen.end = End::Failed(result.to_string());
+            }
+            return seen;
+        }
+    }
+    panic!("the stream ended without an answer");
+}
+
+/// The journal tells of it, since a caller that has cancelled is told nothing.
+fn is_cancelled(daemon: &TestDaemon, agent: &str) -> bool {
+    let lines = daemon.client().ok(
+        "journal.query",
+        json!({"agent": agent, "kind": "turn.ended"}),
+    );
+    let last = lines
+        .as_array()
+        .unwrap()
+        .last()
+        .cloned()
+        .unwrap_or_default();
+    last.to_string().contains("cancelled")
+}
+
+fn runs(daemon: &TestDaemon, agent: &str, act: Act, prompt: &str) -> Seen {
+    let http = Http::owner(daemon);
+    let body = json!({"agent_name": agent, "mode": "stream",
+        "input": [{"role": "user", "parts": [{"content_type": "text/plain", "content": prompt}]}]});
+    let mut seen = Seen::default();
+    let mut events = http.stream("POST", "/runs", &[], Some(&body));
+    while let Some(event) = events.next() {
+        let id = event["run"]["run_id"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        match event["type"].as_str().unwrap() {
+            "message.part" => seen.piece(event["part"]["content"].as_str().unwrap_or_default()),
+            "run.in-progress" if act == Act::Cancel => {
+                let answer = http.post(&format!("/runs/{id}/cancel"), &json!({}));
+                assert!(answer.status < 300, "{answer:?}");
+            }
+            "run.awaiting" => {
+                let message = json!({"role": "user", "parts": [{"content_type": "text/plain", "content": "yes"}]});
+                let resume = json!({"run_id": id, "mode": "stream", "await_resume": {"type": "message", "message": message}});
+                events = http.stream("POST", &format!("/runs/{id}"), &[], Some(&resume));
+            }
+            "run.completed" => return seen,
+            "run.cancelled" => {
+                seen.end = End::Cancelled;
+                return seen;
+            }
+            "run.failed" => {
+                seen.end = End::Failed(event["run"]["error"].to_string());
+                return seen;
+            }
+            _ => {}
+        }
+    }
+    panic!("the stream ended before the run: {seen:?}");
+}
+
+fn a2a(daemon: &TestDaemon, agent: &str, act: Act, prompt: &str) -> Seen {
+    let http = Http::owner(daemon);
+    let path = format!("/a2a/{agent}");
+    let version = [("a2a-version", "1.0")];
+    let rpc = |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let say = |text: &str, task: &Value| {
+        let mut message = json!({"messageId": format!("{text}-{task}"), "role": "ROLE_USER", "parts": [{"text": text}]});
+        if task.is_string() {
+            message["taskId"] = task.clone();
+        }
+        rpc("SendStreamingMessage", json!({"message": message}))
+    };
+    let mut seen = Seen::default();
+    let mut task = Value::Null;
+    let mut is_cancelled = false;
+    let mut events = http.stream("POST", &path, &version, Some(&say(prompt, &task)));
+    while let Some(event) = events.next() {
+        let result = &event["result"];
+        if result["task"].is_object() {
+            task = result["task"]["id"].clone();
+            // What was said before the task was read is in the task.
+            pieces(&mut seen, &result["task"]["artifacts"]);
+        }
+        pieces(&mut seen, &json!([result["artifactUpdate"]["artifact"]]));
+        let status = match &result["statusUpdate"]["status"] {
+            Value::Null => &result["task"]["status"],
+            status => status,
+        };
+        match status["state"].as_str().unwrap_or_default() {
+            "TASK_STATE_WORKING" if act == Act::Cancel && !is_cancelled => {
+                is_cancelled = true;
+                let cancel = rpc("CancelTask", json!({"id": task}));
+                http.call("POST", &path, &version, Some(&cancel)).ok();
+            }
+            "TASK_STATE_AUTH_REQUIRED" | "TASK_STATE_INPUT_REQUIRED" => {
+                events = http.stream("POST", &path, &version, Some(&say("yes", &task)));
+            }
+            "TASK_STATE_COMPLETED" => return seen,
+            "TASK_STATE_CANCELED" => {
+                seen.end = End::Cancelled;
+                return seen;
+            }
+            "TASK_STATE_FAILED" | "TASK_STATE_REJECTED" => {
+                seen.end = End::Failed(status.to_string());
+                return seen;
+            }
+            _ => {}
+        }
+    }
+    panic!("the stream ended before the task: {seen:?}");
+}
+
+fn pieces(seen: &mut Seen, artifacts: &Value) {
+    let artifacts = artifacts.as_array().cloned().unwrap_or_default();
+    for part in artifacts
+        .iter()
+        .filter_map(|it| it["parts"].as_array())
+        .flatten()
+    {
+        if let Some(text) = part["text"].as_str() {
+            seen.piece(text);
+        }
+    }
+}

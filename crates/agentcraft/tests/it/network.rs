@@ -1,0 +1,68 @@
+//! The faces of the network, each against a real daemon on a port of its own.
+
+mod a2a;
+mod command;
+pub(crate) mod http;
+mod listener;
+mod mcp;
+mod runs;
+
+use std::{
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+use serde_json::json;
+use testkit::TestDaemon;
+
+use crate::node;
+
+/// A node that listens, with `echo`, the built-in agent.
+fn listening() -> TestDaemon {
+    let daemon = node().listening().start();
+    with_echo(&daemon);
+    daemon
+}
+
+fn with_echo(daemon: &TestDaemon) {
+    daemon.template("echo", json!({"backend": {"type": "builtin"}}));
+    let mut client = daemon.client();
+    client.ok("agent.create", json!({"name": "echo", "template": "echo"}));
+    client.ok("agent.start", json!({"name": "echo"}));
+}
+
+/// What an agent of the node has in its workspace.
+fn workspace_file(daemon: &TestDaemon, agent: &str, file: &str) -> PathBuf {
+    daemon.home().join("instances").join(agent).join(file)
+}
+
+/// The Python that has the packages of one list; nothing where they were not installed.
+fn python(list: &str) -> Option<PathBuf> {
+    let cache = std::env::var_os("AGENTCRAFT_TEST_CACHE")?;
+    let python = PathBuf::from(cache).join(format!("venv-{list}/bin/python"));
+    python.exists().then_some(python)
+}
+
+/// Runs a client written in Python against the daemon; false where its packages are not there.
+fn passes(list: &str, script: &str, daemon: &TestDaemon, arguments: &[&str]) -> bool {
+    let Some(python) = python(list) else {
+        println!("skipped: ./test installs the packages of tests/python/{list}.txt");
+        return false;
+    };
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = Command::new(python)
+        .args(["-c", script, &daemon.url(), &daemon.token()])
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(
+        status.success(),
+        "{}\n{}",
+        String::from_utf8_lossy(&stdout),
+        String::from_utf8_lossy(&stderr)
+    );
+    true
+}

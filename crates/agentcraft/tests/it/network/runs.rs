@@ -1,0 +1,259 @@
+//! The runs API with the built-in agent: the standard client, bodies as callers on a local network write them, and what is
+//! left of a run when the daemon is killed.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+use testkit::{TestDaemon, eventually};
+
+use super::{http::Http, listening, passes, python, workspace_file};
+
+#[test]
+fn the_standard_client_runs_streams_answers_cancels_and_keeps_sessions() {
+    let daemon = listening();
+    if !passes("acp_rest", include_str!("acp_client.py"), &daemon, &[]) {
+        return;
+    }
+    for (file, there) in [
+        ("sync.txt", true),
+        ("async.txt", true),
+        ("stream.txt", true),
+        ("denied.txt", false),
+        ("never.txt", false),
+    ] {
+        assert_eq!(
+            workspace_file(&daemon, "echo", file).exists(),
+            there,
+            "{file}"
+        );
+    }
+}
+
+fn text(run: &Value) -> String {
+    let messages = run["output"].as_array().unwrap().iter();
+    let parts = messages.flat_map(|message| message["parts"].as_array().unwrap());
+    parts.filter_map(|part| part["content"].as_str()).collect()
+}
+
+/// As a caller on a local network writes it: the agent by id, no roles, where it comes from.
+fn intent(words: &str, mode: &str) -> Value {
+    json!({
+        "agent_id": "echo",
+        "input": [{"parts": [{"content_type": "text/plain", "content": words}]}],
+        "metadata": {
+            "source_agent_id": "lemon-desktop-9169e2e8",
+            "master_session_id": "desktop-20260227-main",
+            "locale": "zh-CN",
+            "preferred_output": "application/pdf",
+        },
+        "session_id": null,
+        "mode": mode,
+    })
+}
+
+fn resume(words: &str) -> Value {
+    json!({"input": [{"parts": [{"content_type": "text/plain", "content": words}]}]})
+}
+
+#[test]
+fn a_caller_on_the_local_network_is_understood_in_its_own_words() {
+    let daemon = listening();
+    let http = Http::owner(&daemon);
+    let manifest = http.get("/manifest").ok();
+    for field in ["agent_id", "name", "version", "endpoints", "capabilities"] {
+        assert!(!manifest[field].is_null(), "{field}: {manifest}");
+    }
+    let run = http.post("/runs", &intent("播放轻音乐电台", "sync")).ok();
+    assert_eq!(run["status"], "completed", "{run}");
+    assert!(text(&run).contains("播放轻音乐电台"), "{run}");
+
+    let events: Vec<Value> = http
+        .stream(
+            "POST",
+            "/runs",
+            &[],
+            Some(&intent("/write 新闻.md 前三条", "stream")),
+        )
+        .collect();
+    let awaiting = events.last().unwrap();
+    assert_eq!(awaiting["type"], "run.awaiting", "{events:?}");
+    assert_eq!(awaiting["status"], "awaiting");
+    let question = &awaiting["await"]["message"]["parts"][0]["content"];
+    assert!(question.as_str().unwrap().contains("新闻.md"), "{awaiting}");
+    let id = awaiting["run_id"].as_str().unwrap();
+    let done = http.post(&format!("/runs/{id}/resume"), &resume("好")).ok();
+    assert_eq!(done["status"], "completed", "{done}");
+    assert_eq!(done["session_id"], awaiting["session_id"]);
+    eventually("the file is written", || {
+        workspace_file(&daemon, "echo", "新闻.md").exists()
+    });
+
+    let mut next = intent("还记得吗", "sync");
+    next["session_id"] = awaiting["session_id"].clone();
+    let next = http.post("/runs", &next).ok();
+    assert_eq!(
+        (&next["status"], &next["session_id"]),
+        (&json!("completed"), &awaiting["session_id"])
+    );
+    let mut own = intent("hello", "sync");
+    own["metadata"]["source_agent_id"] = manifest["agent_id"].clone();
+    let refused = http.post("/runs", &own);
+    assert_eq!(refused.status, 400, "{refused:?}");
+    assert_eq!(refused.json()["error"]["code"], "self_loop_rejected");
+    let mut unknown = intent("hello", "sync");
+    unknown["session_id"] = json!("nova9-20260227-a3f1");
+    let refused = http.post("/runs", &unknown);
+    assert!((400..500).contains(&refused.status), "{refused:?}");
+    assert!(
+        refused.json()["error"]["message"].is_string(),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_stream_is_also_what_the_accept_header_asks_for() {
+    let daemon = listening();
+    let http = Http::owner(&daemon);
+    let mut body = intent("/slow 3 50", "sync");
+    body.as_object_mut().unwrap().remove("mode");
+    let accept = [("accept", "text/event-stream")];
+    let events: Vec<Value> = http.stream("POST", "/runs", &accept, Some(&body)).collect();
+    let parts = events
+        .iter()
+        .filter(|event| event["type"] == "message.part");
+    assert!(parts.count() >= 3, "{events:?}");
+    assert_eq!(events.last().unwrap()["type"], "run.completed");
+}
+
+fn until(http: &Http, id: &str, status: &str) -> Value {
+    let mut run = Value::Null;
+    eventually(&format!("the run is {status}"), || {
+        run = http.get(&format!("/runs/{id}")).ok();
+        run["status"] == status
+    });
+    run
+}
+
+fn begin(http: &Http, words: &str) -> String {
+    let run = http.post("/runs", &intent(words, "async"));
+    assert_eq!(run.status, 202, "{run:?}");
+    run.json()["run_id"].as_str().unwrap().to_owned()
+}
+
+/// How often the agent was told this.
+fn turns(daemon: &TestDaemon, prompt: &str) -> usize {
+    let lines = daemon
+        .client()
+        .ok("journal.query", json!({"kind": "turn.started"}));
+    let lines = lines.as_array().unwrap().iter();
+    lines
+        .filter(|line| line.to_string().contains(prompt))
+        .count()
+}
+
+#[test]
+fn a_run_that_awaits_outlives_a_kill_and_no_work_is_done_twice() {
+    let mut daemon = listening();
+    let http = Http::owner(&daemon);
+    let awaiting = begin(&http, "/write later.txt yes");
+    until(&http, &awaiting, "awaiting");
+    let working = begin(&http, "/hang");
+    until(&http, &working, "in-progress");
+    eventually("the agent is at work", || turns(&daemon, "/hang") == 1);
+    daemon.kill();
+    daemon.start();
+
+    let http = Http::owner(&daemon);
+    let run = http.get(&format!("/runs/{working}")).ok();
+    assert_eq!(run["status"], "failed", "{run}");
+    assert_eq!(run["error"]["code"], "interrupted", "{run}");
+    let run = http.get(&format!("/runs/{awaiting}")).ok();
+    assert_eq!(run["status"], "awaiting", "{run}");
+    assert!(!workspace_file(&daemon, "echo", "later.txt").exists());
+    assert_eq!(
+        (turns(&daemon, "/write later.txt"), turns(&daemon, "/hang")),
+        (1, 1)
+    );
+
+    let mut answer = resume("yes");
+    answer["mode"] = json!("sync");
+    let done = http.post(&format!("/runs/{awaiting}/resume"), &answer).ok();
+    assert_eq!(done["status"], "completed", "{done}");
+    let again = http.post(&format!("/runs/{awaiting}/resume"), &answer);
+    assert!(
+        (400..500).contains(&again.status),
+        "it was answered already: {again:?}"
+    );
+    let events = http.get(&format!("/runs/{awaiting}/events")).ok();
+    let kinds = events["events"].as_array().unwrap().iter();
+    let kinds: Vec<&str> = kinds
+        .filter_map(|event| event["type"].as_str()?.strip_prefix("run."))
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "created",
+            "in-progress",
+            "awaiting",
+            "in-progress",
+            "completed"
+        ]
+    );
+    assert_eq!(
+        turns(&daemon, "/hang"),
+        1,
+        "what was broken off is not begun again"
+    );
+}
+
+#[test]
+fn the_same_request_with_the_same_key_runs_once() {
+    let daemon = listening();
+    let http = Http::owner(&daemon);
+    let key = [("idempotency-key", "k-1")];
+    let body = intent("only once", "sync");
+    let ids =
+        [(); 2].map(|()| http.call("POST", "/runs", &key, Some(&body)).ok()["run_id"].clone());
+    assert_eq!(ids[0], ids[1]);
+    assert_eq!(turns(&daemon, "only once"), 1);
+}
+
+#[test]
+fn the_description_of_the_api_holds_for_generated_requests() {
+    let Some(python) = python("schema") else {
+        println!("skipped: ./test installs the packages of tests/python/schema.txt");
+        return;
+    };
+    let daemon = listening();
+    let output = Command::new(python.with_file_name("schemathesis"))
+        .arg("run")
+        .arg(format!("{}/openapi.json", daemon.url()))
+        .args([
+            "--header",
+            &format!("Authorization: Bearer {}", daemon.token()),
+        ])
+        .args([
+            "--checks",
+            "not_a_server_error",
+            "--phases",
+            "examples,fuzzing",
+        ])
+        .args([
+            "--max-examples",
+            "8",
+            "--request-timeout",
+            "20",
+            "--rate-limit",
+            "50/s",
+        ])
+        .args(["--generation-deterministic", "--no-color"])
+        .current_dir(daemon.home())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{said}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

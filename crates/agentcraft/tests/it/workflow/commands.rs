@@ -1,0 +1,335 @@
+//! What the commands print and end with, what is asked of the machine, and that secrets stay here.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "A test that cannot go on says so by panicking."
+)]
+
+use std::{
+    fs,
+    process::{Child, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use testkit::{eventually, kill};
+
+use super::Project;
+
+/// One command step with what follows it.
+fn one(command: &str) -> String {
+    format!(
+        "name: one\nstates:\n  initial: step\n  step:\n    type: command\n    command: |\n      {command}\n    \
+         on_success: done\n  done: {{type: terminal, status: success}}\n"
+    )
+}
+
+fn json_lines(text: &str) -> Vec<Value> {
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}
+
+fn start(project: &Project, arguments: &[&str]) -> Child {
+    project
+        .command(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn a_dry_run_shows_what_would_be_done_and_leaves_no_trace() {
+    let project = Project::new();
+    project.examples();
+    let output = project.run(&["01-greet", "-i", "who=Ann", "--dry-run"], 0);
+    assert!(
+        output.stdout.contains("input who = Ann"),
+        "{}",
+        output.stdout
+    );
+    assert!(output.stdout.contains("greeted Ann"), "{}", output.stdout);
+    assert!(!project.home.home().exists(), "the home was made");
+    let output = project.run(&["03-loops", "--dry-run", "-f", "json"], 0);
+    let described: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(described["steps"][0]["name"], "each");
+    assert!(!project.folder.join("loops.txt").exists());
+}
+
+#[test]
+fn every_problem_of_a_file_is_told_with_its_place_and_code() {
+    let project = Project::new();
+    let text = "name: bad\nstates:\n  initial: nowhere\n  a:\n    type: command\n    command: 'true'\n    \
+                on_success: b\n    timeout: soon\n  done:\n    type: terminal\n";
+    project.workflow("bad", text);
+    let output = project.cli(&["workflow", "validate", "bad"]);
+    assert_eq!(output.code, 2, "{}", output.stdout);
+    for part in [
+        "bad.yaml:3:",
+        "bad.yaml:7:",
+        "WORKFLOW.VALIDATION.MISSING_STATE",
+        "bad.yaml:8:",
+        "not a length of time",
+    ] {
+        assert!(output.stdout.contains(part), "{part}: {}", output.stdout);
+    }
+    project.workflow("torn", "name: [torn\n");
+    let output = project.cli(&["workflow", "validate", "torn"]);
+    assert_eq!(output.code, 1, "{}", output.stdout);
+    let output = project.run(&["bad"], 2);
+    assert!(output.stderr.contains("MISSING_STATE"), "{}", output.stderr);
+    let output = project.cli(&["workflow", "validate", "bad", "-f", "json"]);
+    let result: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(result["valid"], false);
+    assert!(
+        result["problems"].as_array().unwrap().len() >= 3,
+        "{result}"
+    );
+}
+
+#[test]
+fn a_step_that_fails_gives_exit_code_three_and_an_inline_end_its_own() {
+    let project = Project::new();
+    project.workflow("fails", &one("echo oh no >&2; exit 9"));
+    let output = project.run(&["fails"], 3);
+    assert!(output.stderr.contains("oh no"), "{}", output.stderr);
+    let text = "name: own\nstates:\n  initial: a\n  a:\n    type: command\n    command: 'false'\n    on_success: z\n    \
+                on_failure: {message: 'gone wrong', status: 42}\n  z: {type: terminal}\n";
+    project.workflow("own", text);
+    let output = project.run(&["own"], 42);
+    assert!(output.stderr.contains("gone wrong"), "{}", output.stderr);
+    let output = project.run(&["unknown"], 1);
+    assert!(
+        output
+            .stderr
+            .contains("there is no workflow called unknown")
+    );
+}
+
+#[test]
+fn json_lines_are_the_events_of_the_run_and_its_result() {
+    let project = Project::new();
+    project.workflow("one", &one("echo hello"));
+    let output = project.run(&["one", "--format", "json"], 0);
+    let lines = json_lines(&output.stdout);
+    let kinds: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| line["type"].as_str())
+        .collect();
+    assert_eq!(kinds.first(), Some(&"run"));
+    assert_eq!(kinds.last(), Some(&"result"));
+    assert!(
+        kinds.contains(&"plan") && kinds.contains(&"tool-call"),
+        "{kinds:?}"
+    );
+    let result = lines.last().unwrap();
+    assert_eq!(result["outcome"], "succeeded");
+    assert_eq!(result["runId"], lines[0]["runId"]);
+    let last = lines
+        .iter()
+        .rev()
+        .find(|line| line["type"] == "tool-update")
+        .unwrap();
+    assert_eq!(last["status"], "completed");
+    assert_eq!(last["content"][0]["text"], "hello\n");
+}
+
+#[test]
+fn secrets_of_the_environment_reach_neither_screen_nor_status() {
+    let mut project = Project::new();
+    project
+        .home
+        .set_env("API_KEY_FOO", Some("abcdefgh12345678"));
+    let command = "printf 'abcdefgh'; sleep 0.4; printf '12345678\\n'; echo \"$API_KEY_FOO\" >&2; \
+                   sleep 0.4; echo \"mine: $API_KEY_FOO\"";
+    project.workflow("leaks", &one(command));
+    for format in ["text", "json"] {
+        let output = project.run(&["leaks", "-f", format], 0);
+        let all = format!("{}{}", output.stdout, output.stderr);
+        assert!(all.contains("***"), "{all}");
+        assert!(!all.contains("12345678"), "{all}");
+        assert!(!all.contains("abcdefgh"), "{all}");
+    }
+    for arguments in [["workflow", "status"], ["workflow", "history"]] {
+        let mut arguments = arguments.to_vec();
+        let id = project.newest();
+        if arguments[1] == "status" {
+            arguments.push(&id);
+        }
+        arguments.extend(["-f", "json"]);
+        let output = project.cli(&arguments);
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        assert!(!output.stdout.contains("12345678"), "{}", output.stdout);
+    }
+}
+
+#[test]
+fn a_signal_cancels_the_run_and_ends_everything_it_started() {
+    let project = Project::new();
+    project.workflow(
+        "long",
+        &one("trap 'echo ended >> ended.txt; exit 0' TERM; touch started; sleep 60 & wait"),
+    );
+    let mut child = start(&project, &["workflow", "run", "long"]);
+    eventually("the step has started", || {
+        project.folder.join("started").exists()
+    });
+    kill(child.id(), "INT");
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(130));
+    assert_eq!(
+        project.read("ended.txt"),
+        "ended\n",
+        "the command got its time to end"
+    );
+    project.nothing_is_left();
+    let status = project.cli(&["workflow", "status", &project.newest(), "-f", "json"]);
+    let status: Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_eq!(status["state"], "cancelled");
+}
+
+#[test]
+fn a_command_that_ignores_the_signal_is_killed_after_the_grace() {
+    let project = Project::new();
+    project.workflow(
+        "deaf",
+        &one("trap '' TERM; touch started; while true; do sleep 1; done"),
+    );
+    let mut child = start(&project, &["workflow", "run", "deaf"]);
+    eventually("the step has started", || {
+        project.folder.join("started").exists()
+    });
+    let begun = Instant::now();
+    kill(child.id(), "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(begun.elapsed() >= Duration::from_secs(4), "it had no grace");
+    project.nothing_is_left();
+}
+
+#[test]
+fn a_run_can_be_cancelled_from_another_process() {
+    let project = Project::new();
+    project.workflow("long", &one("touch started; sleep 60"));
+    let mut child = start(&project, &["workflow", "run", "long"]);
+    eventually("the step has started", || {
+        project.folder.join("started").exists()
+    });
+    let output = project.cli(&["workflow", "cancel", &project.newest()]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(output.stdout.contains("cancelled"), "{}", output.stdout);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    project.nothing_is_left();
+    let output = project.cli(&["workflow", "cancel", &project.newest()]);
+    assert!(output.stderr.contains("over already"), "{}", output.stderr);
+}
+
+#[test]
+fn a_hundred_branches_at_once_all_succeed() {
+    let project = Project::new();
+    let names: Vec<String> = (0..100).map(|index| format!("b{index}")).collect();
+    let mut text = format!(
+        "name: many\nstates:\n  initial: all\n  all:\n    type: parallel\n    parallel: [{}]\n    on_success: done\n  \
+         done: {{type: terminal}}\n",
+        names.join(", ")
+    );
+    for name in &names {
+        text.push_str(&format!("  {name}: {{type: command, command: 'true'}}\n"));
+    }
+    project.workflow("many", &text);
+    let output = project.run(&["many", "-f", "json"], 0);
+    let lines = json_lines(&output.stdout);
+    let done = lines.iter().filter(|line| {
+        line["status"] == "completed"
+            && line["id"]
+                .as_str()
+                .is_some_and(|id| id.starts_with("all/b"))
+    });
+    assert_eq!(done.count(), 100);
+    project.nothing_is_left();
+}
+
+#[test]
+fn a_child_in_the_background_does_not_fail_the_step() {
+    let project = Project::new();
+    project.workflow("background", &one("sleep 60 & echo done"));
+    let output = project.run(&["background"], 0);
+    assert!(output.stdout.contains("done\n"), "{}", output.stdout);
+    project.nothing_is_left();
+}
+
+#[test]
+fn a_run_is_done_again_from_a_step_and_from_its_beginning() {
+    let project = Project::new();
+    let text = "name: steps\ninputs:\n  - {name: word, type: string, default: one}\nstates:\n  initial: a\n  a:\n    \
+                type: command\n    command: echo a >> ran.txt\n    on_success: b\n  b:\n    type: command\n    \
+                command: echo b-{{.inputs.word}} >> ran.txt\n    on_success: done\n  done: {type: terminal}\n";
+    project.workflow("steps", text);
+    project.run(&["steps"], 0);
+    let id = project.newest();
+    let output = project.cli(&[
+        "workflow", "resume", &id, "--from", "b", "--input", "word=two",
+    ]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(project.read("ran.txt"), "a\nb-one\nb-two\n");
+    let output = project.cli(&["workflow", "rerun", &id]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(project.read("ran.txt"), "a\nb-one\nb-two\na\nb-two\n");
+    let output = project.cli(&["workflow", "resume", &id, "--from", "nowhere"]);
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    let status = project.cli(&["workflow", "status", &id, "-f", "json"]);
+    let status: Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_eq!(
+        status["state"], "succeeded",
+        "a refused resume changes nothing"
+    );
+    let output = project.cli(&["workflow", "resume", "zzzz"]);
+    assert!(
+        output.stderr.contains("there is no run zzzz"),
+        "{}",
+        output.stderr
+    );
+}
+
+#[test]
+fn a_new_workflow_runs_is_listed_shown_and_drawn() {
+    let project = Project::new();
+    let output = project.cli(&["workflow", "new", "first"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let output = project.cli(&["workflow", "new", "first"]);
+    assert_eq!(output.code, 1, "an existing one is not overwritten");
+    let output = project.run(&["first", "-i", "who=it's me"], 0);
+    assert!(
+        output.stdout.starts_with("hello it's me\n"),
+        "{}",
+        output.stdout
+    );
+    let output = project.cli(&["workflow", "list"]);
+    assert!(output.stdout.contains("first"), "{}", output.stdout);
+    let output = project.cli(&["workflow", "show", "first"]);
+    assert!(output.stdout.contains("who (string"), "{}", output.stdout);
+    let output = project.cli(&["workflow", "graph", "first", "--mermaid"]);
+    assert!(output.stdout.contains("greet"), "{}", output.stdout);
+    let output = project.cli(&["workflow", "show", "nothing"]);
+    assert_ne!(output.code, 0);
+}
+
+#[test]
+fn prompts_scripts_and_their_interpreters_are_found_beside_the_workflow() {
+    let project = Project::new();
+    let folder = project.folder.join(".agentcraft/scripts");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("plain.sh"), "echo plain {{.inputs.x}}\n").unwrap();
+    fs::write(
+        folder.join("own.py"),
+        "#!/usr/bin/env python3\nprint('from python', {{.inputs.x}})\n",
+    )
+    .unwrap();
+    let text = "name: scripts\ninputs:\n  - {name: x, type: integer, default: 5}\nstates:\n  initial: a\n  a:\n    \
+                type: command\n    script_file: plain.sh\n    on_success: b\n  b:\n    type: command\n    \
+                script_file: own.py\n    on_success: done\n  done: {type: terminal}\n";
+    project.workflow("scripts", text);
+    let output = project.run(&["scripts"], 0);
+    assert_eq!(output.stdout, "plain 5\nfrom python 5\n");
+}

@@ -1,0 +1,252 @@
+//! One delegation on the host's side: its task decides, keeps, shows and acts, in this order.
+
+mod acts;
+mod exports;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use domain::{
+    Timestamp,
+    delegation::{Access, Ending, HostEffect, HostInput},
+};
+use engine::{Keep, Note};
+use serde_json::json;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use exports::{ARCHIVE, DELTA};
+
+use crate::{
+    clock,
+    error::chain,
+    node::Node,
+    record::{DelegationView, HOST_KIND, HostRecord, note, words},
+    step::Step,
+};
+
+/// Inputs that wait for one delegation: a peer that repeats itself waits here.
+const INPUTS_MAX: usize = 64;
+
+/// What reaches the task.
+#[derive(Debug)]
+pub(crate) enum HostEvent {
+    Input(HostInput),
+    /// The workspace is packed; its checksum.
+    Packed(String),
+}
+
+/// A delegation that has not ended, as others hold it. Clones are the same.
+#[derive(Debug, Clone)]
+pub(crate) struct HostHandle {
+    pub(crate) inputs: mpsc::Sender<HostEvent>,
+    pub(crate) view: watch::Receiver<DelegationView>,
+    pub(crate) gate: Arc<Gate>,
+}
+
+/// The way in for the remote: asked at every request.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    state: Mutex<GateState>,
+}
+
+#[derive(Default)]
+pub(crate) struct GateState {
+    /// Known as long as the remote may still say how it went.
+    pub(crate) secret: Option<String>,
+    /// What the remote may do with the workspace now.
+    pub(crate) open: Option<Access>,
+    pub(crate) delta_max: u64,
+    /// Served for mounting.
+    pub(crate) grant: Option<sftp::Grant>,
+}
+
+impl std::fmt::Debug for GateState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GateState")
+            .field("open", &self.open)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Gate {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, GateState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this is the secret of the delegation; takes as long for a wrong one as for a right one.
+    pub(crate) fn knows(&self, secret: &str) -> bool {
+        use subtle::ConstantTimeEq;
+        let state = self.lock();
+        let known = state.secret.as_ref();
+        known.is_some_and(|known| known.as_bytes().ct_eq(secret.as_bytes()).into())
+    }
+}
+
+/// The owner of one machine.
+pub(crate) struct HostTask {
+    node: Node,
+    record: HostRecord,
+    events: mpsc::Receiver<HostEvent>,
+    own: mpsc::Sender<HostEvent>,
+    shown: watch::Sender<DelegationView>,
+    gate: Arc<Gate>,
+    step: Step,
+    tick: Option<Timestamp>,
+    quota_hit: Option<sftp::QuotaHit>,
+}
+
+impl HostTask {
+    pub(crate) fn new(node: Node, record: HostRecord) -> (Self, HostHandle) {
+        let (own, events) = mpsc::channel(INPUTS_MAX);
+        let (shown, view) = watch::channel(record.view());
+        let gate = Arc::new(Gate::default());
+        gate.lock().secret.clone_from(&record.secret);
+        let handle = HostHandle {
+            inputs: own.clone(),
+            view,
+            gate: gate.clone(),
+        };
+        let task = Self {
+            node,
+            record,
+            events,
+            own,
+            shown,
+            gate,
+            step: Step::default(),
+            tick: None,
+            quota_hit: None,
+        };
+        (task, handle)
+    }
+
+    /// Performs the effects of the beginning, then goes on until everything has been given back.
+    pub(crate) async fn run(mut self, first: Vec<HostEffect>, stop: CancellationToken) {
+        let before = self.record.clone();
+        self.keep(&before).await;
+        self.perform(first).await;
+        self.release().await;
+        while !self.is_over() {
+            let event = tokio::select! { biased;
+                () = stop.cancelled() => break,
+                event = self.events.recv() => event,
+                () = until(self.tick) => Some(HostEvent::Input(HostInput::Tick)),
+            };
+            match event {
+                Some(HostEvent::Input(input)) => self.apply(input).await,
+                Some(HostEvent::Packed(checksum)) => {
+                    self.record.checksum = Some(checksum);
+                    self.apply(HostInput::Prepared).await;
+                }
+                None => break,
+            }
+        }
+        self.step.stop().await;
+        self.node.forget_host(self.record.machine.id());
+    }
+
+    fn is_over(&self) -> bool {
+        self.record.machine.phase().is_end() && !self.record.machine.is_cleanup_due()
+    }
+
+    async fn apply(&mut self, input: HostInput) {
+        if input == HostInput::Tick {
+            self.tick = None;
+        }
+        let before = self.record.clone();
+        let effects = match self.record.machine.apply(input, clock::now()) {
+            Ok(effects) => effects,
+            Err(rejected) => {
+                tracing::debug!(id = %self.record.machine.id(), %rejected, "an input came at the wrong time");
+                return;
+            }
+        };
+        if let Some(agreement) = self.record.machine.agreement() {
+            self.record.agreement = Some(agreement.clone());
+        }
+        if before.machine.phase() != self.record.machine.phase() {
+            let text = match self.record.machine.ending() {
+                Some(ending) => words(ending),
+                None => self.record.machine.phase().to_string(),
+            };
+            note(&mut self.record.log, text);
+        }
+        if !self.keep(&before).await {
+            return;
+        }
+        if !self.record.machine.phase().is_end() {
+            self.shown.send_replace(self.record.view());
+        }
+        self.perform(effects).await;
+        self.release().await;
+        self.shown.send_replace(self.record.view());
+    }
+
+    /// Keeps the record. What cannot be kept has not happened, except an end: access must end whatever the disk says.
+    async fn keep(&mut self, before: &HostRecord) -> bool {
+        let machine = &self.record.machine;
+        let (id, phase) = (machine.id().to_string(), machine.phase());
+        let keep = match phase.is_end() && !machine.is_cleanup_due() {
+            true => Keep::Finished,
+            false => Keep::Live,
+        };
+        let line = (before.machine.phase() != phase).then(|| Note {
+            kind: format!("delegation.{phase}"),
+            body: json!({ "id": id, "peer": self.record.peer_url, "dir": self.record.dir }),
+            ..Note::default()
+        });
+        let records = self.node.records();
+        let kept = records.put(HOST_KIND, &id, keep, &self.record, line).await;
+        if let Err(error) = kept {
+            tracing::error!(%id, error = %chain(&error), "could not keep a delegation");
+            if !phase.is_end() {
+                self.record = before.clone();
+                return false;
+            }
+        }
+        true
+    }
+
+    /// After an end: whatever is left on the disk goes, and then it is over.
+    async fn release(&mut self) {
+        if !self.record.machine.is_cleanup_due() {
+            return;
+        }
+        if let Err(error) = self.node.remove_export(self.record.machine.id()).await {
+            tracing::warn!(id = %self.record.machine.id(), %error, "could not remove an export");
+            return; // The next start, or pruning, tries again.
+        }
+        let before = self.record.clone();
+        if self
+            .record
+            .machine
+            .apply(HostInput::Released, clock::now())
+            .is_ok()
+        {
+            self.keep(&before).await;
+        }
+    }
+
+    async fn perform(&mut self, effects: Vec<HostEffect>) {
+        for effect in effects {
+            self.act(effect).await;
+        }
+    }
+
+    fn announce(&mut self, ending: &Ending) {
+        tracing::info!(id = %self.record.machine.id(), how = %ending.phase(), "a delegation has ended");
+    }
+}
+
+/// Resolves at that moment, or never.
+pub(crate) async fn until(moment: Option<Timestamp>) {
+    match moment {
+        Some(moment) => tokio::time::sleep(moment.since(clock::now())).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The earlier of two moments: a timer that fires too early does no harm.
+pub(crate) fn earlier(known: Option<Timestamp>, new: Timestamp) -> Timestamp {
+    known.map_or(new, |known| known.min(new))
+}

@@ -1,0 +1,311 @@
+//! What the host does when its machine says so.
+
+use std::time::Duration;
+
+use domain::delegation::{
+    Code, DelegationId, Failure, Grant, HostEffect, HostInput, LockDecision, Transport,
+};
+use serde_json::{Value, json};
+use wire::awcp::{Secret, VERSION, seed};
+
+use super::{HostEvent, HostTask, earlier, exports};
+use crate::{
+    clock, convert,
+    node::Node,
+    peer::{PeerError, answer_limit},
+};
+
+/// How often an unreachable peer is tried, and how long after each time.
+const ATTEMPTS: u32 = 4;
+const PAUSE: Duration = Duration::from_secs(1);
+
+impl HostTask {
+    pub(super) async fn act(&mut self, effect: HostEffect) {
+        match effect {
+            HostEffect::AcquireLock => self.acquire(),
+            HostEffect::ReacquireLock => self.reacquire(),
+            HostEffect::SendInvite => self.send_invite(),
+            HostEffect::Prepare { grant, transport } => self.prepare(&grant, transport),
+            HostEffect::StopPreparing | HostEffect::StopCollecting => self.step.stop().await,
+            HostEffect::Restore { grant, transport } => self.restore(&grant, transport),
+            HostEffect::SendStart { grant, transport } => self.send_start(&grant, transport),
+            HostEffect::RevokeCredential => self.revoke().await,
+            HostEffect::CloseExport => self.node.close_export(self.record.machine.id()).await,
+            HostEffect::Collect { transport } => self.collect(transport),
+            HostEffect::ReleaseLock => self.node.release_lock(self.record.machine.id()),
+            HostEffect::SendError(failure) => self.send_error(failure),
+            HostEffect::Announce(ending) => self.announce(&ending),
+            HostEffect::TickAt(moment) => self.tick = Some(earlier(self.tick, moment)),
+        }
+    }
+
+    fn id(&self) -> DelegationId {
+        self.record.machine.id().clone()
+    }
+
+    /// To ourselves. The task reads its own inbox, so it must not wait for room in it.
+    fn later(&self, input: HostInput) {
+        let own = self.own.clone();
+        self.node.tasks().spawn(|_| async move {
+            let _ = own.send(HostEvent::Input(input)).await; // It has ended meanwhile.
+        });
+    }
+
+    fn acquire(&mut self) {
+        let access = self.record.machine.offer().access;
+        match self.node.request_lock(&self.id(), &self.record.dir, access) {
+            Ok(LockDecision::Granted) => self.later(HostInput::LockGranted),
+            Ok(LockDecision::Queued { before }) => {
+                let text = format!("waits for its folder; {before} wait before it");
+                crate::record::note(&mut self.record.log, text);
+            }
+            Err(error) => {
+                let failure = Failure::new(Code::Declined, error.to_string());
+                self.later(HostInput::NoLock(failure));
+            }
+        }
+    }
+
+    fn reacquire(&mut self) {
+        if self.node.locks().holds(&self.id()) {
+            return; // It was taken before anybody could ask.
+        }
+        let access = self.record.machine.offer().access;
+        if let Err(error) = self.node.restore_lock(&self.id(), &self.record.dir, access) {
+            let failure = Failure::new(Code::TaskFailed, error.to_string());
+            self.later(HostInput::Fail(failure));
+        }
+    }
+
+    fn send_invite(&self) {
+        let offer = self.record.machine.offer().clone();
+        let task = &self.record.task;
+        let invite = convert::invite(&self.id(), &offer, &task.description, &task.prompt);
+        let limit = self.node.config().waits.accept;
+        self.talk(invite, limit, |answer| match answer {
+            Some(seed::Message::Accept(accept)) => match convert::acceptance(accept) {
+                Some(acceptance) => HostInput::Accept(acceptance),
+                None => HostInput::RemoteFailed(Failure::new(
+                    Code::DepMissing,
+                    "the peer wants a transport that is not known here",
+                )),
+            },
+            Some(seed::Message::Error(error)) => HostInput::RemoteFailed(convert::failure(error)),
+            Some(_) | None => HostInput::RemoteFailed(Failure::new(
+                Code::Declined,
+                "the peer answered the invitation with neither ACCEPT nor ERROR",
+            )),
+        });
+    }
+
+    fn send_start(&self, grant: &Grant, transport: Transport) {
+        let Some(mount) = self.mount(transport) else {
+            let words = "the way in was lost before START";
+            self.later(HostInput::Fail(Failure::new(Code::TaskFailed, words)));
+            return;
+        };
+        let start = seed::Message::Start(seed::Start {
+            version: Some(VERSION.to_owned()),
+            delegation_id: self.id().to_string(),
+            lease: seed::GrantedLease {
+                expires_at: clock::text(grant.until),
+                access_mode: convert::access_word(grant.access),
+            },
+            mount,
+        });
+        self.talk(start, answer_limit(), |answer| match answer {
+            Some(seed::Message::Error(error)) => HostInput::RemoteFailed(convert::failure(error)),
+            Some(_) | None => HostInput::Began,
+        });
+    }
+
+    /// What START says of the way in. Where to tell how it went is ours, and in the options.
+    fn mount(&self, transport: Transport) -> Option<seed::Mount> {
+        let base = format!("{}/awcp/{}", self.node.config().public_url, self.id());
+        let secret = self.record.secret.clone()?;
+        let mut options = json!({ "reply_url": format!("{base}/message"), "reply_token": secret });
+        match transport {
+            Transport::Archive => {
+                options["checksum"] = self.record.checksum.clone()?.into();
+                options["delta_url"] = format!("{base}/delta").into();
+                Some(seed::Mount {
+                    transport: convert::transport_word(transport),
+                    endpoint: None,
+                    export_locator: format!("{base}/archive"),
+                    credential: Some(seed::Credential::Token {
+                        token: Secret(secret),
+                    }),
+                    mount_options: Some(options),
+                })
+            }
+            Transport::Sshfs => {
+                let gate = self.gate.lock();
+                let credential = gate.grant.as_ref()?.credential();
+                let (host, port) = self.node.sftp_address()?;
+                Some(seed::Mount {
+                    transport: convert::transport_word(transport),
+                    endpoint: Some(seed::Endpoint {
+                        host,
+                        port,
+                        user: credential.user.clone(),
+                        host_key: Some(credential.host_key.clone()),
+                    }),
+                    export_locator: "/workspace".to_owned(),
+                    credential: Some(seed::Credential::Key {
+                        private_key: Secret(credential.private_key.clone()),
+                        certificate: None,
+                    }),
+                    mount_options: Some(options),
+                })
+            }
+        }
+    }
+
+    fn send_error(&self, failure: Failure) {
+        let message = convert::error(&self.id().to_string(), &failure);
+        let (node, data) = (self.node.clone(), message.to_data());
+        let (url, token) = (self.record.peer_url.clone(), self.record.token.clone());
+        self.node.tasks().spawn(|stop| async move {
+            let telling = send(&node, &url, token.as_deref(), &data, answer_limit());
+            tokio::select! { biased;
+                () = stop.cancelled() => {}
+                // A remote that does not hear of it finds its access gone.
+                told = telling => if let Err(error) = told {
+                    tracing::debug!(%error, "a remote could not be told that it is over");
+                },
+            }
+        });
+    }
+
+    /// Sends a message, and what comes of it comes back as an input.
+    fn talk(
+        &self,
+        message: seed::Message,
+        limit: Duration,
+        read: fn(Option<seed::Message>) -> HostInput,
+    ) {
+        let (node, own, data) = (self.node.clone(), self.own.clone(), message.to_data());
+        let (url, token) = (self.record.peer_url.clone(), self.record.token.clone());
+        self.node.tasks().spawn(|stop| async move {
+            let answer = tokio::select! { biased;
+                () = stop.cancelled() => return,
+                answer = send(&node, &url, token.as_deref(), &data, limit) => answer,
+            };
+            let input = match answer {
+                Ok(data) => read(data.and_then(|data| seed::Message::from_data(&data).ok())),
+                Err(PeerError::Unreachable { url, why }) => HostInput::Unreachable {
+                    reason: format!("{url}: {why}"),
+                },
+                Err(error) => {
+                    let failure = Failure::new(Code::Declined, error.to_string());
+                    HostInput::RemoteFailed(failure)
+                }
+            };
+            let _ = own.send(HostEvent::Input(input)).await; // It has ended meanwhile.
+        });
+    }
+
+    fn prepare(&mut self, grant: &Grant, transport: Transport) {
+        let secret = format!(
+            "{}{}",
+            platform::owner::fresh_id(),
+            uuid::Uuid::new_v4().simple()
+        );
+        self.record.secret = Some(secret.clone());
+        self.open_gate(grant);
+        let export = exports::Export::of(&self.node, &self.record, grant.clone(), transport);
+        let (own, gate) = (self.own.clone(), self.gate.clone());
+        self.step.begin(self.node.tasks(), |stop| async move {
+            let event = match export.prepare(&gate, &stop).await {
+                Ok(checksum) => HostEvent::Packed(checksum),
+                Err(failure) => HostEvent::Input(HostInput::PrepareFailed(failure)),
+            };
+            let _ = own.send(event).await; // It has ended meanwhile.
+        });
+    }
+
+    fn open_gate(&self, grant: &Grant) {
+        let mut gate = self.gate.lock();
+        gate.secret.clone_from(&self.record.secret);
+        gate.open = Some(grant.access);
+        // What is new, and what is replaced by something of the same size.
+        gate.delta_max = self
+            .record
+            .quota_bytes
+            .saturating_add(self.record.size.bytes)
+            .saturating_add(DELTA_OVERHEAD);
+    }
+
+    fn restore(&mut self, grant: &Grant, transport: Transport) {
+        match transport {
+            Transport::Archive => self.open_gate(grant),
+            Transport::Sshfs => {
+                let words = "the host was restarted, and the credential went with it";
+                self.later(HostInput::Fail(Failure::new(Code::TaskFailed, words)));
+            }
+        }
+    }
+
+    async fn revoke(&mut self) {
+        let grant = {
+            let mut gate = self.gate.lock();
+            gate.open = None;
+            gate.grant.take()
+        };
+        if let Some(grant) = grant {
+            self.quota_hit = grant.quota_hit();
+            grant.revoke().await;
+        }
+    }
+
+    fn collect(&mut self, transport: Transport) {
+        let access = self
+            .record
+            .agreement
+            .as_ref()
+            .map(|agreement| agreement.access);
+        let grant = Grant {
+            access: access.unwrap_or(self.record.machine.offer().access),
+            until: clock::now(),
+        };
+        let export = exports::Export::of(&self.node, &self.record, grant, transport);
+        let (own, quota_hit) = (self.own.clone(), self.quota_hit);
+        self.step.begin(self.node.tasks(), |stop| async move {
+            let collected = match quota_hit {
+                Some(hit) => Err(Failure::new(Code::TaskFailed, hit.to_string())),
+                None => export.collect(&stop).await,
+            };
+            let input = match collected {
+                Ok(()) => HostInput::Collected,
+                Err(failure) => HostInput::CollectFailed(failure),
+            };
+            let _ = own.send(HostEvent::Input(input)).await; // It has ended meanwhile.
+        });
+    }
+}
+
+/// What the list of changes and the archive's own headers may need.
+const DELTA_OVERHEAD: u64 = 64 << 20;
+
+async fn send(
+    node: &Node,
+    url: &str,
+    token: Option<&str>,
+    data: &Value,
+    limit: Duration,
+) -> Result<Option<Value>, PeerError> {
+    let mut attempt = 1;
+    loop {
+        let sent = match node.peers().find(url, token).await {
+            Ok(peer) => peer.send(data, limit).await,
+            Err(error) => Err(error),
+        };
+        match sent {
+            Err(PeerError::Unreachable { .. }) if attempt < ATTEMPTS => {
+                tokio::time::sleep(PAUSE * attempt).await;
+                attempt += 1;
+            }
+            sent => return sent,
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Lending a workspace: the host's and the remote's side of a delegation, over any carrier and data plane.
+//!
+//! The machines in `domain` decide; `host` and `remote` own one of them per delegation, keep it and act. `messages` is
+//! what peers say, `router` the way for archives and commands, `driver` lending as an agent.
+
+mod clock;
+mod config;
+mod convert;
+mod delegations;
+mod driver;
+mod error;
+mod host;
+mod messages;
+mod node;
+mod peer;
+mod record;
+mod remote;
+mod router;
+mod shadow;
+mod spool;
+mod step;
+mod survey;
+#[cfg(test)]
+mod tests;
+
+pub use config::{AwcpConfig, SftpConfig};
+pub use delegations::{Create, Delegations, INVITE_RIGHT, RIGHT, Secrets};
+pub use driver::Lending;
+pub use error::DelegationError;
+pub use peer::PeerError;
+pub use record::{DelegationView, LogLine, Side};
+pub use router::{owner_router, peer_router, router};
+pub use shadow::{AuditReport, ChangedFile};

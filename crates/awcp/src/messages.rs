@@ -1,0 +1,234 @@
+//! What peers say: each message finds its delegation, its sender is checked, and it gets an answer.
+
+use domain::delegation::{Code, DelegationId, Failure, HostInput, Remote, RemoteInput};
+use engine::Caller;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use wire::awcp::seed::{self, Message};
+
+use crate::{
+    Delegations, clock, convert,
+    delegations::{INVITE_RIGHT, RIGHT},
+    host::HostEvent,
+    record::{REMOTE_KIND, RemoteRecord, Task},
+    remote::{Message as Asked, RemoteEvent},
+};
+
+/// The longest prompt that is taken with an INVITE.
+const PROMPT_MAX: usize = 1024 * 1024;
+
+impl Delegations {
+    /// Takes the `data` of an A2A part and gives that of the answer; nothing if it is not about lending.
+    ///
+    /// The host's messages are known by their caller, the remote's by the secret of the delegation in `awcp_secret`, or
+    /// by a caller with the right to delegations.
+    pub async fn handle_message(&self, data: &Value, caller: &Caller) -> Option<Value> {
+        let awcp = data.get("awcp")?;
+        let id = seed::delegation_id(awcp).unwrap_or_default().to_owned();
+        let refuse = |failure: Failure| Some(convert::error(&id, &failure).to_data());
+        let message = match Message::parse(awcp) {
+            Ok(message) => message,
+            Err(malformed) => {
+                return refuse(Failure::new(Code::Declined, malformed.to_string()));
+            }
+        };
+        let Some(known) = convert::id(&id) else {
+            let words = "the id of a delegation is letters, digits, - and _";
+            return refuse(Failure::new(Code::Declined, words));
+        };
+        let secret = data.get("awcp_secret").and_then(Value::as_str);
+        let answer = match message {
+            Message::Invite(invite) => self.invited(&known, invite, caller).await,
+            Message::Start(start) => self.started(&known, start, caller).await,
+            Message::Error(error) if secret.is_none() && self.node.remote(&known).is_some() => {
+                self.host_failed(&known, convert::failure(error), caller)
+                    .await
+            }
+            message @ (Message::Done(_) | Message::Error(_) | Message::Accept(_)) => {
+                let by_right = Self::permits(Some(caller));
+                self.remote_says(&known, message, secret, by_right).await
+            }
+        };
+        match answer {
+            Ok(answer) => Some(answer),
+            Err(failure) => refuse(failure),
+        }
+    }
+
+    async fn invited(
+        &self,
+        id: &DelegationId,
+        invite: seed::Invite,
+        caller: &Caller,
+    ) -> Result<Value, Failure> {
+        if !caller.may(INVITE_RIGHT) {
+            let words = format!("{} may not lend workspaces here", caller.name);
+            return Err(Failure::new(Code::AuthFailed, words));
+        }
+        if invite.task.prompt.len() > PROMPT_MAX {
+            return Err(Failure::new(Code::Declined, "the task is too long"));
+        }
+        if self.node.remote(id).is_none() {
+            self.take(id, invite, caller).await?;
+        }
+        let ask = Some(RemoteInput::InvitedAgain);
+        self.ask_remote(id, caller, ask, None).await
+    }
+
+    /// Makes the remote's side of a delegation that nobody knows yet.
+    async fn take(
+        &self,
+        id: &DelegationId,
+        invite: seed::Invite,
+        caller: &Caller,
+    ) -> Result<(), Failure> {
+        let offer = convert::offer(&invite);
+        // What is refused at once leaves no trace.
+        self.node.admit(&offer, id)?;
+        let records = self.node.records();
+        let known = records
+            .get::<RemoteRecord>(REMOTE_KIND, &id.to_string())
+            .await;
+        if !matches!(known, Ok(None)) {
+            let words = format!("the delegation {id} has been here before");
+            return Err(Failure::new(Code::Declined, words));
+        }
+        let (machine, effects) =
+            Remote::new(id.clone(), offer, self.node.config().waits, clock::now());
+        let record = RemoteRecord {
+            machine,
+            caller: caller.name.clone(),
+            task: Task {
+                description: invite.task.description,
+                prompt: invite.task.prompt,
+            },
+            mount_point: self.node.mount_point(id),
+            transport: None,
+            home: None,
+            created_at: clock::now(),
+            log: Vec::new(),
+        };
+        self.begin_remote(record, effects);
+        Ok(())
+    }
+
+    async fn started(
+        &self,
+        id: &DelegationId,
+        start: seed::Start,
+        caller: &Caller,
+    ) -> Result<Value, Failure> {
+        let until = clock::parse(&start.lease.expires_at).ok_or_else(|| {
+            Failure::new(Code::StartExpired, "the end of the lease cannot be read")
+        })?;
+        let grant = domain::delegation::Grant {
+            access: convert::access(start.lease.access_mode),
+            until,
+        };
+        let ask = Some(RemoteInput::Start(grant));
+        self.ask_remote(id, caller, ask, Some(start.mount)).await
+    }
+
+    async fn host_failed(
+        &self,
+        id: &DelegationId,
+        failure: Failure,
+        caller: &Caller,
+    ) -> Result<Value, Failure> {
+        let ask = Some(RemoteInput::HostFailed(failure));
+        self.ask_remote(id, caller, ask, None).await
+    }
+
+    async fn ask_remote(
+        &self,
+        id: &DelegationId,
+        caller: &Caller,
+        input: Option<RemoteInput>,
+        mount: Option<seed::Mount>,
+    ) -> Result<Value, Failure> {
+        let unknown = || Failure::new(Code::Declined, format!("there is no delegation {id} here"));
+        let handle = self.node.remote(id).ok_or_else(unknown)?;
+        if handle.caller != caller.name {
+            // Whoever did not begin it learns no more than that it is not theirs.
+            return Err(unknown());
+        }
+        let (reply, answer) = oneshot::channel();
+        let asked = Asked {
+            input,
+            mount,
+            reply,
+        };
+        let sent = handle
+            .events
+            .send(RemoteEvent::Message(Box::new(asked)))
+            .await;
+        sent.map_err(|_| unknown())?;
+        answer.await.map_err(|_| unknown())
+    }
+
+    /// What the remote says to its host: DONE or ERROR, with the secret.
+    pub(crate) async fn remote_says(
+        &self,
+        id: &DelegationId,
+        message: Message,
+        secret: Option<&str>,
+        by_right: bool,
+    ) -> Result<Value, Failure> {
+        let denied = || {
+            let words =
+                "this is not the secret of a delegation here, or the caller lacks the right";
+            Failure::with_hint(
+                Code::AuthFailed,
+                words,
+                format!("callers need the right {RIGHT}"),
+            )
+        };
+        let handle = match self.node.host(id) {
+            Some(handle) => handle,
+            // It is over, and whoever repeats how it ended may stop.
+            None if self.ended_with(id, secret).await || by_right => {
+                return Ok(json!({ "ok": true }));
+            }
+            None => return Err(denied()),
+        };
+        let is_known = secret.is_some_and(|secret| handle.gate.knows(secret));
+        if !is_known && !by_right {
+            return Err(denied());
+        }
+        let input = match message {
+            Message::Done(done) => HostInput::Done(convert::report(done)),
+            Message::Error(error) => HostInput::RemoteFailed(convert::failure(error)),
+            Message::Accept(accept) => match convert::acceptance(accept) {
+                Some(acceptance) => HostInput::Accept(acceptance),
+                None => {
+                    return Err(Failure::new(
+                        Code::DepMissing,
+                        "that transport is not known here",
+                    ));
+                }
+            },
+            Message::Invite(_) | Message::Start(_) => {
+                return Err(Failure::new(
+                    Code::Declined,
+                    "a remote neither invites nor starts",
+                ));
+            }
+        };
+        let _ = handle.inputs.send(HostEvent::Input(input)).await; // It has ended meanwhile.
+        Ok(json!({ "ok": true }))
+    }
+
+    async fn ended_with(&self, id: &DelegationId, secret: Option<&str>) -> bool {
+        use subtle::ConstantTimeEq;
+        let records = self.node.records();
+        let kind = crate::record::HOST_KIND;
+        let stored = records
+            .get::<crate::record::HostRecord>(kind, &id.to_string())
+            .await;
+        let known = stored.ok().flatten().and_then(|stored| stored.value.secret);
+        match (known, secret) {
+            (Some(known), Some(secret)) => known.as_bytes().ct_eq(secret.as_bytes()).into(),
+            _ => false,
+        }
+    }
+}

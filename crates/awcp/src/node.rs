@@ -1,0 +1,285 @@
+//! What all delegations of a node share: folders, locks, the register of those that have not ended, the ways out.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use domain::delegation::{
+    Access, Admission, Admitted, Code, DelegationId, Failure, HostInput, LockDecision, LockError,
+    Locks, Offer, Transport,
+};
+use engine::{Engine, Records};
+use platform::{Guardian, Owner, Tasks, files, system::find_program};
+
+use crate::{
+    AwcpConfig,
+    error::chain,
+    host::{ARCHIVE, HostEvent, HostHandle},
+    peer::Peers,
+    remote::RemoteHandle,
+    shadow::Shadow,
+};
+
+/// Clones are the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    config: AwcpConfig,
+    engine: Engine,
+    tasks: Tasks,
+    guardian: Guardian,
+    owner: Owner,
+    peers: Peers,
+    sftp: Option<sftp::Server>,
+    locks: Mutex<Locks>,
+    hosts: Mutex<BTreeMap<DelegationId, HostHandle>>,
+    remotes: Mutex<BTreeMap<DelegationId, RemoteHandle>>,
+}
+
+impl Node {
+    pub(crate) fn new(
+        config: AwcpConfig,
+        engine: Engine,
+        tasks: Tasks,
+        guardian: Guardian,
+        owner: Owner,
+        sftp: Option<sftp::Server>,
+    ) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                config,
+                engine,
+                tasks,
+                guardian,
+                owner,
+                peers: Peers::new(),
+                sftp,
+                locks: Mutex::default(),
+                hosts: Mutex::default(),
+                remotes: Mutex::default(),
+            }),
+        }
+    }
+
+    pub(crate) fn config(&self) -> &AwcpConfig {
+        &self.inner.config
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.inner.engine
+    }
+
+    pub(crate) fn records(&self) -> Records {
+        self.inner.engine.records()
+    }
+
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.inner.tasks
+    }
+
+    pub(crate) fn guardian(&self) -> &Guardian {
+        &self.inner.guardian
+    }
+
+    pub(crate) fn owner(&self) -> &Owner {
+        &self.inner.owner
+    }
+
+    pub(crate) fn peers(&self) -> &Peers {
+        &self.inner.peers
+    }
+
+    pub(crate) fn sftp(&self) -> Option<&sftp::Server> {
+        self.inner.sftp.as_ref()
+    }
+
+    pub(crate) fn sftp_address(&self) -> Option<(String, u16)> {
+        let server = self.sftp()?;
+        let host = self.config().sftp.as_ref()?.public_host.clone();
+        Some((host, server.local_addr().port()))
+    }
+
+    pub(crate) fn exports_root(&self) -> PathBuf {
+        self.config().home.join("exports")
+    }
+
+    pub(crate) fn export_folder(&self, id: &DelegationId) -> PathBuf {
+        self.exports_root().join(id.to_string())
+    }
+
+    pub(crate) fn audits_root(&self) -> PathBuf {
+        self.config().home.join("audits")
+    }
+
+    pub(crate) fn stage_root(&self) -> PathBuf {
+        self.config().home.join("taken")
+    }
+
+    /// Where archives of a workspace that was taken are kept on their way.
+    pub(crate) fn stage_folder(&self, id: &DelegationId) -> PathBuf {
+        self.stage_root().join(id.to_string())
+    }
+
+    /// The only place where this delegation may appear: nobody else chooses it.
+    pub(crate) fn mount_point(&self, id: &DelegationId) -> PathBuf {
+        self.config().mount_root.join(id.to_string())
+    }
+
+    pub(crate) fn shadow(&self, id: &DelegationId, workspace: &Path) -> Shadow {
+        Shadow {
+            repository: self.audits_root().join(format!("{id}.git")),
+            workspace: workspace.to_owned(),
+            environment: self.config().environment.clone(),
+        }
+    }
+
+    /// Nothing more can be fetched; what was sent back stays until it is taken home.
+    pub(crate) async fn close_export(&self, id: &DelegationId) {
+        let file = self.export_folder(id).join(ARCHIVE);
+        let removed = self
+            .tasks()
+            .spawn_blocking(move |_| files::remove_file_if_there(&file));
+        if let Ok(Err(error)) = removed.await {
+            tracing::warn!(%id, error = %chain(&error), "could not remove a packed workspace");
+        }
+    }
+
+    pub(crate) async fn remove_export(&self, id: &DelegationId) -> Result<(), String> {
+        let folder = self.export_folder(id);
+        let removed = self
+            .tasks()
+            .spawn_blocking(move |_| files::remove_tree(&folder));
+        match removed.await {
+            Ok(removed) => removed.map_err(|error| chain(&error)),
+            Err(_) => Err("the node is shutting down".to_owned()),
+        }
+    }
+
+    pub(crate) async fn is_there(&self, path: &Path) -> bool {
+        let path = path.to_owned();
+        let looked = self.tasks().spawn_blocking(move |_| files::is_there(&path));
+        looked.await.unwrap_or(true)
+    }
+
+    /// Whether this invitation is taken, by what the owner allows and what works here.
+    pub(crate) fn admit(&self, offer: &Offer, id: &DelegationId) -> Result<Admitted, Failure> {
+        let config = self.config();
+        if config.executor.is_none() {
+            return Err(Failure::with_hint(
+                Code::Declined,
+                "this node takes no workspaces",
+                "ask its owner to turn delegation on, or choose another node",
+            ));
+        }
+        let admission = Admission {
+            delegations_max: config.taken_max,
+            ttl_max: config.ttl_max,
+            access_max: config.access_max,
+            transports: self.works(),
+        };
+        let remotes = self.remotes();
+        let others = remotes.iter().filter(|(other, _)| *other != id);
+        let live = others
+            .filter(|(_, handle)| !handle.view.borrow().state.is_end())
+            .count();
+        drop(remotes);
+        admission.admit(offer, live)
+    }
+
+    /// Transports that work on this machine.
+    fn works(&self) -> Vec<Transport> {
+        let path = self.config().environment.get(std::ffi::OsStr::new("PATH"));
+        let path = path.cloned().unwrap_or_default();
+        let mounts = ["sshfs", "ssh", "fusermount3"]
+            .iter()
+            .all(|program| find_program(program, &path).is_some())
+            && files::is_there(Path::new("/dev/fuse"));
+        match mounts {
+            true => vec![Transport::Sshfs, Transport::Archive],
+            false => vec![Transport::Archive],
+        }
+    }
+
+    pub(crate) fn request_lock(
+        &self,
+        id: &DelegationId,
+        dir: &Path,
+        access: Access,
+    ) -> Result<LockDecision, LockError> {
+        self.locks().request(id.clone(), dir, access)
+    }
+
+    pub(crate) fn restore_lock(
+        &self,
+        id: &DelegationId,
+        dir: &Path,
+        access: Access,
+    ) -> Result<(), LockError> {
+        self.locks().restore(id.clone(), dir, access)
+    }
+
+    /// Gives the folder up and tells those who have theirs now.
+    pub(crate) fn release_lock(&self, id: &DelegationId) {
+        let granted = self.locks().release(id);
+        for id in granted {
+            let Some(handle) = self.host(&id) else {
+                continue;
+            };
+            self.tasks().spawn(|_| async move {
+                let granted = HostEvent::Input(HostInput::LockGranted);
+                let _ = handle.inputs.send(granted).await; // It has ended meanwhile.
+            });
+        }
+    }
+
+    pub(crate) fn host(&self, id: &DelegationId) -> Option<HostHandle> {
+        self.hosts().get(id).cloned()
+    }
+
+    pub(crate) fn remember_host(&self, id: DelegationId, handle: HostHandle) {
+        self.hosts().insert(id, handle);
+    }
+
+    pub(crate) fn forget_host(&self, id: &DelegationId) {
+        self.hosts().remove(id);
+    }
+
+    pub(crate) fn remote(&self, id: &DelegationId) -> Option<RemoteHandle> {
+        self.remotes().get(id).cloned()
+    }
+
+    pub(crate) fn remember_remote(&self, id: DelegationId, handle: RemoteHandle) {
+        self.remotes().insert(id, handle);
+    }
+
+    pub(crate) fn forget_remote(&self, id: &DelegationId) {
+        self.remotes().remove(id);
+    }
+
+    pub(crate) fn locks(&self) -> MutexGuard<'_, Locks> {
+        self.inner
+            .locks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn hosts(&self) -> MutexGuard<'_, BTreeMap<DelegationId, HostHandle>> {
+        self.inner
+            .hosts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn remotes(&self) -> MutexGuard<'_, BTreeMap<DelegationId, RemoteHandle>> {
+        self.inner
+            .remotes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,243 @@
+//! One delegation on the remote's side: its task decides, keeps, answers and acts, in this order.
+
+mod acts;
+mod plane;
+mod work;
+
+use std::sync::Arc;
+
+use domain::{
+    Timestamp,
+    delegation::{DelegationId, RemoteEffect, RemoteInput},
+};
+use engine::{Keep, Note};
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use wire::awcp::seed;
+
+use crate::{
+    clock, convert,
+    error::chain,
+    host::until,
+    node::Node,
+    record::{DelegationView, REMOTE_KIND, RemoteRecord, note, words},
+    step::Step,
+};
+use plane::Plane;
+
+/// Messages that wait for one delegation: a peer that repeats itself waits here.
+const MESSAGES_MAX: usize = 64;
+
+/// What reaches the task.
+#[derive(Debug)]
+pub(crate) enum RemoteEvent {
+    Input(RemoteInput),
+    /// A message of the host's, whose answer it waits for.
+    Message(Box<Message>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) input: Option<RemoteInput>,
+    /// The way in, with START.
+    pub(crate) mount: Option<seed::Mount>,
+    pub(crate) reply: oneshot::Sender<Value>,
+}
+
+/// A delegation that has not ended, as others hold it. Clones are the same.
+#[derive(Debug, Clone)]
+pub(crate) struct RemoteHandle {
+    pub(crate) events: mpsc::Sender<RemoteEvent>,
+    pub(crate) view: watch::Receiver<DelegationView>,
+    pub(crate) caller: String,
+}
+
+/// The owner of one machine.
+pub(crate) struct RemoteTask {
+    node: Node,
+    record: RemoteRecord,
+    events: mpsc::Receiver<RemoteEvent>,
+    own: mpsc::Sender<RemoteEvent>,
+    shown: watch::Sender<DelegationView>,
+    step: Step,
+    tick: Option<Timestamp>,
+    /// Who waits for an answer.
+    asked: Vec<oneshot::Sender<Value>>,
+    /// The way in; it holds the credential, so it is never kept.
+    mount: Option<seed::Mount>,
+    /// What was brought here, once something was. Steps fill it, one at a time.
+    plane: Arc<Mutex<Option<Plane>>>,
+}
+
+impl RemoteTask {
+    pub(crate) fn new(node: Node, record: RemoteRecord) -> (Self, RemoteHandle) {
+        let (own, events) = mpsc::channel(MESSAGES_MAX);
+        let (shown, view) = watch::channel(record.view());
+        let handle = RemoteHandle {
+            events: own.clone(),
+            view,
+            caller: record.caller.clone(),
+        };
+        let task = Self {
+            node,
+            record,
+            events,
+            own,
+            shown,
+            step: Step::default(),
+            tick: None,
+            asked: Vec::new(),
+            mount: None,
+            plane: Arc::default(),
+        };
+        (task, handle)
+    }
+
+    pub(crate) async fn run(mut self, first: Vec<RemoteEffect>, stop: CancellationToken) {
+        let before = self.record.clone();
+        self.keep(&before).await;
+        self.perform(first).await;
+        self.release().await;
+        self.shown.send_replace(self.record.view());
+        while !self.is_over() {
+            let event = tokio::select! { biased;
+                () = stop.cancelled() => break,
+                event = self.events.recv() => event,
+                () = until(self.tick) => Some(RemoteEvent::Input(RemoteInput::Tick)),
+            };
+            match event {
+                Some(RemoteEvent::Input(input)) => self.apply(input).await,
+                Some(RemoteEvent::Message(message)) => self.hear(*message).await,
+                None => break,
+            }
+        }
+        self.step.stop().await;
+        if let Some(plane) = self.plane.lock().await.take() {
+            plane.take_down().await;
+        }
+        self.node.forget_remote(self.record.machine.id());
+    }
+
+    /// It has ended, nothing of it is left, and the host has heard of it or will not any more.
+    fn is_over(&self) -> bool {
+        self.record.machine.phase().is_end()
+            && !self.record.machine.is_cleanup_due()
+            && self.tick.is_none()
+    }
+
+    async fn hear(&mut self, message: Message) {
+        self.asked.push(message.reply);
+        if let Some(mount) = message.mount {
+            self.record.home = plane::way_home(&mount);
+            self.mount = Some(mount);
+        }
+        if let Some(input) = message.input {
+            self.apply(input).await;
+        }
+        // An invitation is answered when it is decided; everything else is answered now.
+        let is_undecided = self.record.machine.phase() == domain::delegation::Phase::Invited;
+        if !is_undecided {
+            self.answer(&json!({ "ok": true }));
+        }
+    }
+
+    fn answer(&mut self, data: &Value) {
+        for asked in self.asked.drain(..) {
+            let _ = asked.send(data.clone()); // The asker left.
+        }
+    }
+
+    async fn apply(&mut self, input: RemoteInput) {
+        if matches!(input, RemoteInput::Tick | RemoteInput::Told) {
+            self.tick = None;
+        }
+        let before = self.record.clone();
+        let effects = match self.record.machine.apply(input, clock::now()) {
+            Ok(effects) => effects,
+            Err(rejected) => {
+                let id = self.id();
+                tracing::debug!(%id, %rejected, "an input came at the wrong time");
+                let failure = domain::delegation::Failure::new(
+                    domain::delegation::Code::TaskFailed,
+                    rejected.to_string(),
+                );
+                self.answer(&convert::error(&id.to_string(), &failure).to_data());
+                return;
+            }
+        };
+        if before.machine.phase() != self.record.machine.phase() {
+            let text = match self.record.machine.ending() {
+                Some(ending) => words(ending),
+                None => self.record.machine.phase().to_string(),
+            };
+            note(&mut self.record.log, text);
+        }
+        if !self.keep(&before).await {
+            return;
+        }
+        if !self.record.machine.phase().is_end() {
+            self.shown.send_replace(self.record.view());
+        }
+        self.perform(effects).await;
+        self.release().await;
+        self.shown.send_replace(self.record.view());
+    }
+
+    /// Keeps the record. What cannot be kept has not happened, except an end.
+    async fn keep(&mut self, before: &RemoteRecord) -> bool {
+        let machine = &self.record.machine;
+        let (id, phase) = (machine.id().to_string(), machine.phase());
+        let keep = match phase.is_end() && !machine.is_cleanup_due() {
+            true => Keep::Finished,
+            false => Keep::Live,
+        };
+        let line = (before.machine.phase() != phase).then(|| Note {
+            kind: format!("delegation.{phase}"),
+            body: json!({ "id": id, "from": self.record.caller, "side": "remote" }),
+            ..Note::default()
+        });
+        let records = self.node.records();
+        let kept = records
+            .put(REMOTE_KIND, &id, keep, &self.record, line)
+            .await;
+        if let Err(error) = kept {
+            tracing::error!(%id, error = %chain(&error), "could not keep a delegation");
+            if !phase.is_end() {
+                self.record = before.clone();
+                return false;
+            }
+        }
+        true
+    }
+
+    /// After an end: once the mount point is gone, so is the delegation.
+    async fn release(&mut self) {
+        if !self.record.machine.is_cleanup_due() {
+            return;
+        }
+        if self.node.is_there(&self.record.mount_point).await {
+            tracing::warn!(id = %self.id(), "the mount point of a delegation could not be removed");
+            return; // The next start, or pruning, tries again.
+        }
+        let before = self.record.clone();
+        if self
+            .record
+            .machine
+            .apply(RemoteInput::Released, clock::now())
+            .is_ok()
+        {
+            self.keep(&before).await;
+        }
+    }
+
+    async fn perform(&mut self, effects: Vec<RemoteEffect>) {
+        for effect in effects {
+            self.act(effect).await;
+        }
+    }
+
+    fn id(&self) -> DelegationId {
+        self.record.machine.id().clone()
+    }
+}

@@ -1,0 +1,280 @@
+//! A lent workspace at the remote: unpacked or mounted, and everything written brought home.
+
+use std::path::PathBuf;
+
+use archive::{Checksum, Delta, Folder, Limits, Manifest, everything};
+use domain::delegation::{Access, Code, DelegationId, Failure};
+use platform::files;
+use sftp::mount::{Connection, HostTrust, Links, Mount, MountError, MountKey, MountPlan};
+use tokio_util::sync::CancellationToken;
+use wire::awcp::{Secret, seed};
+
+use crate::{
+    convert,
+    error::chain,
+    node::Node,
+    peer::PeerError,
+    record::WayHome,
+    spool::{self, Stoppable},
+};
+
+const FETCHED: &str = "workspace.tar.zst";
+const DELTA: &str = "delta.tar.zst";
+
+/// For how long listings of a mount are believed: builds ask for the same file many times.
+const CACHE: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// A workspace that is here.
+#[derive(Debug)]
+pub(super) enum Plane {
+    Unpacked {
+        node: Node,
+        point: PathBuf,
+        stage: PathBuf,
+        /// How it came.
+        before: Manifest,
+        delta_url: Option<String>,
+        token: String,
+    },
+    Mounted(Box<Mount>),
+}
+
+/// What is needed to bring a workspace here.
+pub(super) struct Bringing {
+    pub(super) node: Node,
+    pub(super) id: DelegationId,
+    pub(super) point: PathBuf,
+    pub(super) access: Access,
+    pub(super) mount: seed::Mount,
+}
+
+/// Where the host wants to hear how it went, if it is one that says so.
+pub(super) fn way_home(mount: &seed::Mount) -> Option<WayHome> {
+    Some(WayHome {
+        url: option(mount, "reply_url")?,
+        secret: option(mount, "reply_token")
+            .or_else(|| convert::token(mount.credential.as_ref()))?,
+    })
+}
+
+fn option(mount: &seed::Mount, name: &str) -> Option<String> {
+    let value = mount.mount_options.as_ref()?.get(name)?;
+    value.as_str().map(str::to_owned)
+}
+
+impl Bringing {
+    pub(super) async fn unpack(self, stop: &CancellationToken) -> Result<Plane, Failure> {
+        let denied = || Failure::new(Code::AuthFailed, "START of an archive carries no token");
+        let token = convert::token(self.mount.credential.as_ref()).ok_or_else(denied)?;
+        let checksum = option(&self.mount, "checksum");
+        let stage = self.node.stage_folder(&self.id);
+        let tasks = self.node.tasks().clone();
+        files::create_private_dir(&stage).map_err(|error| failed(&error))?;
+        let limits = limits(&self.node);
+        let fetching = self.node.peers().fetch(
+            &self.mount.export_locator,
+            &token,
+            (&stage, FETCHED),
+            limits.bytes,
+            &tasks,
+        );
+        tokio::select! { biased;
+            () = stop.cancelled() => return Err(Failure::new(Code::Cancelled, "it was stopped")),
+            fetched = fetching => fetched.map_err(|error| not_fetched(&error))?,
+        };
+        let (point, folder, stop) = (self.point.clone(), stage.clone(), stop.clone());
+        let unpacking = tasks.spawn_blocking(move |_| {
+            let expected = match checksum {
+                None => None,
+                Some(text) => Some(Checksum::parse(&text).ok_or_else(|| {
+                    Failure::new(Code::MountFailed, "START has a checksum that is none")
+                })?),
+            };
+            let file = spool::open(&folder, FETCHED).map_err(|error| failed(&error))?;
+            let file = Stoppable { inner: file, stop };
+            let into = Folder::open(&point).map_err(|error| failed(&error))?;
+            let unpacked = archive::unpack(file, expected, &into, &limits);
+            unpacked.map_err(|error| failed(&error))
+        });
+        let unpacked = unpacking.await.unwrap_or_else(|_| Err(closing()))?;
+        Ok(Plane::Unpacked {
+            point: self.point,
+            stage,
+            before: unpacked.manifest,
+            delta_url: option(&self.mount, "delta_url"),
+            token,
+            node: self.node,
+        })
+    }
+
+    pub(super) async fn mount(self) -> Result<Plane, Failure> {
+        let missing = |what: &str| {
+            Failure::new(
+                Code::MountFailed,
+                format!("START of a mount carries no {what}"),
+            )
+        };
+        let endpoint = self
+            .mount
+            .endpoint
+            .clone()
+            .ok_or_else(|| missing("endpoint"))?;
+        let key = match self.mount.credential.clone() {
+            Some(seed::Credential::Key {
+                private_key: Secret(private_key),
+                certificate,
+            }) => MountKey {
+                private_key,
+                certificate,
+            },
+            Some(seed::Credential::Text(Secret(private_key))) => MountKey {
+                private_key,
+                certificate: None,
+            },
+            Some(seed::Credential::Token { .. }) | None => return Err(missing("key")),
+        };
+        let (trust, links) = match endpoint.host_key {
+            Some(line) => (HostTrust::Pinned(line), Links::Contained),
+            None => (HostTrust::FirstUse, Links::Contained),
+        };
+        let plan = MountPlan {
+            host: endpoint.host,
+            port: endpoint.port,
+            path: self.mount.export_locator.clone(),
+            user: endpoint.user,
+            key,
+            trust,
+            mount_point: self.point,
+            private_folder: self.node.stage_root(),
+            access: match self.access {
+                Access::Ro => sftp::Access::ReadOnly,
+                Access::Rw => sftp::Access::ReadWrite,
+            },
+            links,
+            connection: Connection::Once,
+            cache: CACHE,
+            environment: self.node.config().environment.clone(),
+            owner: self.node.owner().clone(),
+        };
+        let opened = Mount::open(plan, self.node.guardian(), self.node.tasks()).await;
+        opened
+            .map(|mount| Plane::Mounted(Box::new(mount)))
+            .map_err(|error| not_mounted(&error))
+    }
+}
+
+impl Plane {
+    /// Brings everything written to the host. What was written into a workspace lent for reading stays behind.
+    pub(super) async fn flush(&self, access: Access) -> Result<(), Failure> {
+        match (self, access) {
+            (Self::Mounted(mount), _) => match mount.is_alive().await {
+                true => Ok(()),
+                false => Err(Failure::new(
+                    Code::MountFailed,
+                    "the workspace does not answer any more",
+                )),
+            },
+            (Self::Unpacked { .. }, Access::Ro) => Ok(()),
+            (Self::Unpacked { .. }, Access::Rw) => self.send_delta().await,
+        }
+    }
+
+    async fn send_delta(&self) -> Result<(), Failure> {
+        let Self::Unpacked {
+            node,
+            point,
+            stage,
+            before,
+            delta_url,
+            token,
+        } = self
+        else {
+            return Ok(());
+        };
+        let (point, folder, before) = (point.clone(), stage.clone(), before.clone());
+        let limits = limits(node);
+        let packing = node.tasks().spawn_blocking(move |_| {
+            let tree = Folder::open(&point).map_err(|error| failed(&error))?;
+            let (after, _) =
+                Manifest::of(&tree, &everything, &limits).map_err(|error| failed(&error))?;
+            let delta = Delta::between(&before, &after);
+            if delta.is_empty() {
+                return Ok(None);
+            }
+            let file = spool::create(&folder, DELTA).map_err(|error| failed(&error))?;
+            archive::pack_delta(&tree, &delta, &limits, file).map_err(|error| failed(&error))?;
+            spool::open(&folder, DELTA)
+                .map(Some)
+                .map_err(|error| failed(&error))
+        });
+        let Some(file) = packing.await.unwrap_or_else(|_| Err(closing()))? else {
+            return Ok(());
+        };
+        let no_way = || Failure::new(Code::MountFailed, "the host has not said where changes go");
+        let url = delta_url.as_ref().ok_or_else(no_way)?;
+        let pieces = spool::pieces(file, node.tasks().clone());
+        let sent = node.peers().deliver(url, token, pieces).await;
+        sent.map_err(|error| {
+            Failure::new(
+                Code::TaskFailed,
+                format!("the changes were not taken: {error}"),
+            )
+        })
+    }
+
+    pub(super) async fn take_down(self) {
+        match self {
+            Self::Unpacked { .. } => {} // It goes with its folder.
+            Self::Mounted(mount) => {
+                if let Err(error) = mount.unmount().await {
+                    tracing::warn!(%error, "a lent workspace could not be unmounted");
+                }
+            }
+        }
+    }
+}
+
+fn limits(node: &Node) -> Limits {
+    let max = node.config().size_max;
+    Limits {
+        bytes: max.bytes.saturating_add(node.config().quota_bytes),
+        entries: max.files.saturating_mul(2),
+        file_bytes: max.file_bytes.max(node.config().quota_bytes),
+        ..Limits::default()
+    }
+}
+
+fn failed(error: &dyn std::error::Error) -> Failure {
+    Failure::new(Code::MountFailed, chain(error))
+}
+
+fn closing() -> Failure {
+    Failure::new(Code::TaskFailed, "the remote is shutting down")
+}
+
+fn not_fetched(error: &PeerError) -> Failure {
+    match error {
+        PeerError::Refused { .. } => Failure::new(Code::AuthFailed, error.to_string()),
+        PeerError::BadUrl { .. }
+        | PeerError::NoCard { .. }
+        | PeerError::NoExtension { .. }
+        | PeerError::NoWay { .. }
+        | PeerError::Unreachable { .. } => Failure::new(Code::MountFailed, error.to_string()),
+    }
+}
+
+fn not_mounted(error: &MountError) -> Failure {
+    let code = match error {
+        MountError::DepMissing { .. } => Code::DepMissing,
+        MountError::AuthFailed { .. } => Code::AuthFailed,
+        MountError::NotEmpty { .. } => Code::MountpointDenied,
+        MountError::MountFailed { .. }
+        | MountError::BadPlan { .. }
+        | MountError::List { .. }
+        | MountError::Folder { .. }
+        | MountError::Secrets { .. }
+        | MountError::Guardian { .. }
+        | MountError::Start { .. } => Code::MountFailed,
+    };
+    Failure::new(code, chain(error))
+}

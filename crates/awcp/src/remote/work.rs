@@ -1,0 +1,128 @@
+//! The task itself: a turn of an agent that is made for it, works in the lent workspace, and goes with it.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use domain::{
+    Name,
+    delegation::{Code, Failure, Report},
+    lifecycle::{Force, LaunchMode, WorkspacePolicy},
+    session::WhenBusy,
+    turn::{Dialect, Raw, Stop},
+};
+use engine::{
+    Create, CreateSession, Engine, EngineError, NativeOpen, NativeSession, Overrides, Prompt,
+    TurnOptions, TurnOutcome,
+};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::{delegations::MARK, error::chain, node::Node};
+
+/// How long a turn that was cancelled has to end by itself before its agent is ended.
+const CANCEL_GRACE: Duration = Duration::from_secs(5);
+
+/// Carries the task out. When it returns, nothing of the agent is left.
+pub(super) async fn work(
+    node: &Node,
+    cwd: PathBuf,
+    prompt: String,
+    stop: &CancellationToken,
+) -> Result<Report, Failure> {
+    let engine = node.engine();
+    let nobody = || Failure::new(Code::Declined, "nobody works in lent workspaces here");
+    let executor = node.config().executor.clone().ok_or_else(nobody)?;
+    let template = match engine.agent(&executor) {
+        Ok(agent) => agent.template_name.clone(),
+        Err(_) => executor,
+    };
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    let name = Name::parse(&format!("lent-{}", &id[..12])).expect("letters and digits are a name");
+    let create = Create {
+        name: name.clone(),
+        template,
+        // Its own folder holds what its template brings along, so that nothing of it lands in the workspace.
+        overrides: Overrides {
+            launch_mode: Some(LaunchMode::OneShot),
+            workspace_policy: Some(WorkspacePolicy::Ephemeral),
+            metadata: BTreeMap::from([(MARK.to_owned(), "lent".to_owned())]),
+            ..Overrides::default()
+        },
+    };
+    engine
+        .create(create)
+        .await
+        .map_err(|error| failed(&error))?;
+    let outcome = turn(engine, &name, cwd, prompt, stop).await;
+    let destroyed = engine.destroy(name.as_str(), Force::Yes).await;
+    if let Err(error) = destroyed {
+        tracing::warn!(agent = %name, error = %chain(&error), "an agent of a lent workspace is left");
+    }
+    let outcome = outcome.map_err(|error| failed(&error))?;
+    match outcome.stop {
+        Stop::EndTurn | Stop::MaxTokens | Stop::MaxTurnRequests => Ok(Report {
+            summary: outcome.text,
+            highlights: Vec::new(),
+            notes: (outcome.stop != Stop::EndTurn)
+                .then(|| format!("the agent stopped early: {}", outcome.stop.as_str())),
+        }),
+        Stop::Refusal => Err(Failure::new(Code::TaskFailed, "the agent refused the task")),
+        Stop::Cancelled => Err(Failure::new(Code::Cancelled, "the task was cancelled")),
+        Stop::Failed { message } => Err(Failure::new(Code::TaskFailed, message)),
+    }
+}
+
+async fn turn(
+    engine: &Engine,
+    name: &Name,
+    cwd: PathBuf,
+    prompt: String,
+    stop: &CancellationToken,
+) -> Result<TurnOutcome, EngineError> {
+    if let Err(EngineError::NotStarted { .. }) = engine.sessions().driver(name) {
+        engine.start(name.as_str()).await?;
+    }
+    let params = json!({ "cwd": cwd, "mcpServers": [] }).to_string();
+    let session = NativeSession {
+        create: CreateSession {
+            agent: name.clone(),
+            client: Some("delegation".to_owned()),
+            idle_ttl: None,
+        },
+        cwd: Some(cwd),
+        open: NativeOpen {
+            method: "session/new".to_owned(),
+            params: Raw {
+                dialect: Dialect::Acp,
+                frame: params.into(),
+            },
+        },
+        resume: None,
+    };
+    let sessions = engine.sessions();
+    let session = sessions.create_native(session).await?.session_id;
+    let prompt = Prompt {
+        text: prompt,
+        options: TurnOptions::default(),
+        when_busy: WhenBusy::Queue,
+    };
+    let turn = sessions.prompt(&session, prompt).await?;
+    tokio::select! { biased;
+        () = stop.cancelled() => {}
+        outcome = sessions.outcome(&session, turn, 1) => return outcome,
+    }
+    sessions.cancel(&session).await?;
+    let ending = sessions.outcome(&session, turn, 1);
+    match tokio::time::timeout(CANCEL_GRACE, ending).await {
+        Ok(outcome) => outcome,
+        Err(_) => Ok(TurnOutcome {
+            turn,
+            stop: Stop::Cancelled,
+            text: String::new(),
+            last_seq: 0,
+        }),
+    }
+}
+
+fn failed(error: &EngineError) -> Failure {
+    Failure::new(Code::TaskFailed, chain(error))
+}

@@ -1,0 +1,244 @@
+//! Lending over the archive plane, from the first look to the audit.
+
+use std::os::unix::fs::PermissionsExt;
+
+use domain::delegation::{Access, Code, Ending, Phase, SizeMax};
+
+use super::scene::{Scene, create, names, read};
+use crate::{Create, DelegationError, PeerError, Secrets};
+
+async fn two() -> (Scene, Scene) {
+    (Scene::new(|_| {}).await, Scene::new(|_| {}).await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_come_home_and_the_audit_shows_them() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[
+        ("a.txt", "old\n"),
+        ("gone.txt", "g"),
+        ("sub/keep.sh", "#!/bin/sh\n"),
+    ]);
+    std::fs::set_permissions(
+        dir.join("sub/keep.sh"),
+        std::fs::Permissions::from_mode(0o755),
+    )
+    .unwrap();
+    let prompt = "cat a.txt\nwrite a.txt new\nwrite sub/new.txt n\nremove gone.txt\ndone";
+    let view = host.lend_on(create(&remote, &dir, prompt)).await;
+    let Some(Ending::Completed(report)) = &view.ending else {
+        panic!("{view:?}")
+    };
+    assert_eq!(report.summary, "old\ndone");
+    assert_eq!(read(&dir, "a.txt"), "new");
+    assert_eq!(read(&dir, "sub/new.txt"), "n");
+    assert_eq!(names(&dir), ["a.txt", "sub"]);
+    let mode = std::fs::metadata(dir.join("sub/keep.sh"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o755);
+    let audit = host.delegations.audit(&view.id).await.unwrap();
+    let told: Vec<_> = audit
+        .changes
+        .iter()
+        .map(|it| (it.change, it.path.as_str()))
+        .collect();
+    let expected = [
+        ("changed", "a.txt"),
+        ("removed", "gone.txt"),
+        ("added", "sub/new.txt"),
+    ];
+    assert_eq!(told, expected);
+    assert!(audit.diff.contains("-old"), "{}", audit.diff);
+    host.gave_back();
+    let taken = remote.left_nothing(&view.id).await;
+    assert_eq!(taken.state, Phase::Completed);
+
+    host.delegations.undo(&view.id).await.unwrap();
+    assert_eq!(read(&dir, "a.txt"), "old\n");
+    assert_eq!(read(&dir, "gone.txt"), "g");
+    assert!(!dir.join("sub/new.txt").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_git_ignores_stays_at_home_and_cannot_be_written() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[
+        (".gitignore", ".env\n"),
+        (".env", "KEY=1"),
+        (".git/config", "c"),
+        ("a", "1"),
+    ]);
+    let view = host.lend_on(create(&remote, &dir, "list\nwrite a 2")).await;
+    let Some(Ending::Completed(report)) = &view.ending else {
+        panic!("{view:?}")
+    };
+    assert_eq!(report.summary, ".gitignore a");
+    let hooks = "write a 3\nwrite .git/hooks/post-checkout evil";
+    let view = host.lend_on(create(&remote, &dir, hooks)).await;
+    assert_eq!(view.state, Phase::Error, "{view:?}");
+    assert_eq!(read(&dir, "a"), "2", "nothing of a refused delta is taken");
+    assert!(!dir.join(".git/hooks").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workspace_lent_for_reading_does_not_change() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[("a", "1")]);
+    let lend = Create {
+        access: Access::Ro,
+        ..create(&remote, &dir, "cat a\nwrite a 2\nwrite b 3")
+    };
+    let view = host.lend_on(lend).await;
+    assert_eq!(view.state, Phase::Completed, "{view:?}");
+    assert_eq!(read(&dir, "a"), "1");
+    assert_eq!(names(&dir), ["a"]);
+    assert_eq!(host.delegations.audit(&view.id).await.unwrap().changes, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_to_a_workspace_lent_for_reading_are_refused_by_the_host() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[("a", "1")]);
+    let lend = Create {
+        access: Access::Ro,
+        ..create(&remote, &dir, "wait")
+    };
+    let id = host.lend(lend).await;
+    remote.saw("waiting").await;
+    let secret = {
+        let handle = host.delegations.node.host(&host.id(&id)).unwrap();
+        let secret = handle.gate.lock().secret.clone();
+        secret.unwrap()
+    };
+    let http = reqwest::Client::new();
+    let post = |secret: &str| {
+        http.post(format!("{}/awcp/{id}/delta", host.url))
+            .bearer_auth(secret)
+            .body("x")
+            .send()
+    };
+    let refused = post(&secret).await.unwrap();
+    assert_eq!(refused.status(), 403);
+    assert!(refused.text().await.unwrap().contains("lent for reading"));
+    assert_eq!(post("guessed").await.unwrap().status(), 401);
+    host.delegations.cancel(&id, "enough").await.unwrap();
+    let over = post(&secret).await.unwrap().status();
+    assert_eq!(over, 401, "the credential has died with the lease");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_changed_at_home_meanwhile_is_a_conflict_and_nothing_is_overwritten() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[("a", "1"), ("b", "1")]);
+    let id = host
+        .lend(create(
+            &remote,
+            &dir,
+            "write a remote\nwrite b remote\npause",
+        ))
+        .await;
+    remote.saw("pausing").await;
+    std::fs::write(dir.join("a"), "home").unwrap();
+    remote.seen.send_modify(|seen| seen.push("go".to_owned()));
+    let view = host.ended(&id).await;
+    let Some(Ending::Error(failure)) = &view.ending else {
+        panic!("{view:?}")
+    };
+    assert!(
+        failure.message.contains("changed at home too") && failure.message.contains("a ("),
+        "{failure:?}"
+    );
+    assert_eq!(
+        (read(&dir, "a"), read(&dir, "b")),
+        ("home".into(), "1".into())
+    );
+    host.gave_back();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_than_the_quota_is_refused_with_words() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[("a", "1")]);
+    let lend = Create {
+        quota_bytes: Some(1000),
+        ..create(&remote, &dir, "fill big 2000")
+    };
+    let view = host.lend_on(lend).await;
+    let Some(Ending::Error(failure)) = &view.ending else {
+        panic!("{view:?}")
+    };
+    assert_eq!(failure.code, Code::TaskFailed);
+    assert!(
+        failure.message.contains("quota of 1000 bytes") && failure.message.contains("2000"),
+        "{failure:?}"
+    );
+    assert_eq!(names(&dir), ["a"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_must_not_be_lent_is_refused_before_anybody_is_invited() {
+    let host = Scene::new(|config| {
+        config.size_max = SizeMax {
+            bytes: 100,
+            files: 3,
+            file_bytes: 50,
+        };
+    })
+    .await;
+    let remote = Scene::new(|_| {}).await;
+    let large = host.workspace(&[("a", &"x".repeat(51))]);
+    let error = host
+        .delegations
+        .create(create(&remote, &large, "x"))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, DelegationError::Refused(failure) if failure.code == Code::WorkspaceTooLarge),
+        "{error}"
+    );
+    let secret = host.workspace(&[(".env", "KEY=1")]);
+    let error = host
+        .delegations
+        .create(create(&remote, &secret, "x"))
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains(".env"), "{error}");
+    let missing = host.home.path().join("missing");
+    let error = host
+        .delegations
+        .create(create(&remote, &missing, "x"))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, DelegationError::Folder { .. }), "{error}");
+    assert_eq!(host.delegations.list().await.unwrap(), []);
+    assert_eq!(remote.delegations.list().await.unwrap(), []);
+    host.gave_back();
+    let lend = Create {
+        secrets: Secrets::Lend,
+        ..create(&remote, &secret, "cat .env")
+    };
+    let view = host.lend_on(lend).await;
+    assert_eq!(view.state, Phase::Completed, "{view:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_without_the_extension_is_refused_in_words() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[("a", "1")]);
+    let lend = Create {
+        peer_url: format!("{}/bare", remote.url),
+        ..create(&remote, &dir, "x")
+    };
+    let error = host.delegations.create(lend).await.unwrap_err();
+    assert!(
+        matches!(error, DelegationError::Peer(PeerError::NoExtension { .. })),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains("does not take workspaces"),
+        "{error}"
+    );
+    assert_eq!(host.delegations.list().await.unwrap(), []);
+}

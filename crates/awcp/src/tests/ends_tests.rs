@@ -1,0 +1,274 @@
+//! Every end gives everything back: expiry, cancel, failure, refusal; and who has which folder meanwhile.
+
+use std::time::Duration;
+
+use domain::delegation::{Access, Code, Ending, Phase, Transport};
+use engine::{Caller, JournalQuery, Rights};
+use serde_json::json;
+
+use super::scene::{Scene, create, read};
+use crate::Create;
+
+async fn two() -> (Scene, Scene) {
+    (Scene::new(|_| {}).await, Scene::new(|_| {}).await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_is_over_ends_both_sides() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[("a", "1")]);
+    let lend = Create {
+        ttl: Duration::from_secs(2),
+        ..create(&remote, &dir, "write a 2\nwait")
+    };
+    let view = host.lend_on(lend).await;
+    assert_eq!(view.state, Phase::Expired, "{view:?}");
+    assert_eq!(read(&dir, "a"), "1");
+    host.gave_back();
+    let taken = remote.left_nothing(&view.id).await;
+    assert_eq!(taken.state, Phase::Expired);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancelling_at_the_host_ends_the_work_at_the_remote() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[("a", "1")]);
+    let id = host.lend(create(&remote, &dir, "write a 2\nwait")).await;
+    remote.saw("waiting").await;
+    let view = host.delegations.cancel(&id, "not needed").await.unwrap();
+    assert_eq!(view.state, Phase::Cancelled);
+    assert_eq!(read(&dir, "a"), "1");
+    host.gave_back();
+    let taken = remote.left_nothing(&id).await;
+    assert_eq!(taken.state, Phase::Cancelled);
+    let again = host.delegations.cancel(&id, "again").await.unwrap();
+    assert_eq!(
+        again.state,
+        Phase::Cancelled,
+        "cancelling twice is no error"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancelling_at_the_remote_is_told_to_the_host() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[("a", "1")]);
+    let id = host.lend(create(&remote, &dir, "wait")).await;
+    remote.saw("waiting").await;
+    remote
+        .delegations
+        .cancel(&id, "the machine is needed")
+        .await
+        .unwrap();
+    let view = host.ended(&id).await;
+    let Some(Ending::Cancelled(failure)) = &view.ending else {
+        panic!("{view:?}")
+    };
+    assert_eq!(failure.message, "the machine is needed");
+    host.gave_back();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_fails_is_told_with_its_words() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[("a", "1")]);
+    let view = host
+        .lend_on(create(&remote, &dir, "write a 2\nfail no idea how"))
+        .await;
+    let Some(Ending::Error(failure)) = &view.ending else {
+        panic!("{view:?}")
+    };
+    assert_eq!(
+        (failure.code, failure.message.as_str()),
+        (Code::TaskFailed, "no idea how")
+    );
+    assert_eq!(read(&dir, "a"), "1");
+    assert!(
+        view.log
+            .iter()
+            .any(|line| line.text.contains("no idea how")),
+        "{:?}",
+        view.log
+    );
+    remote.left_nothing(&view.id).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_takes_nothing_declines_in_words() {
+    let host = Scene::new(|_| {}).await;
+    let remote = Scene::new(|config| config.executor = None).await;
+    let dir = host.workspace(&[("a", "1")]);
+    let view = host.lend_on(create(&remote, &dir, "x")).await;
+    let Some(Ending::Error(failure)) = &view.ending else {
+        panic!("{view:?}")
+    };
+    assert_eq!(failure.code, Code::Declined);
+    assert!(failure.message.contains("takes no workspaces"));
+    assert_eq!(remote.delegations.list().await.unwrap(), []);
+    host.gave_back();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_remote_may_lower_access_and_time() {
+    let host = Scene::new(|_| {}).await;
+    let remote = Scene::new(|config| {
+        config.access_max = Access::Ro;
+        config.ttl_max = Duration::from_secs(30);
+    })
+    .await;
+    let dir = host.workspace(&[("a", "1")]);
+    let view = host.lend_on(create(&remote, &dir, "write a 2")).await;
+    assert_eq!(view.state, Phase::Completed, "{view:?}");
+    let agreement = view.agreement.unwrap();
+    assert_eq!(
+        (agreement.access, agreement.ttl),
+        (Access::Ro, Duration::from_secs(30))
+    );
+    assert!(
+        agreement
+            .mount_point
+            .starts_with(remote.home.path().to_str().unwrap())
+    );
+    assert_eq!(read(&dir, "a"), "1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_writer_has_a_folder_and_the_next_waits_for_it() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[("a", "1"), ("sub/b", "1")]);
+    let first = host
+        .lend(create(&remote, &dir, "write a first\npause"))
+        .await;
+    remote.saw("pausing").await;
+    let second = host
+        .lend(create(&remote, &dir.join("sub"), "write b second"))
+        .await;
+    let other = host.workspace(&[("c", "1")]);
+    let third = host.lend_on(create(&remote, &other, "write c third")).await;
+    assert_eq!(
+        third.state,
+        Phase::Completed,
+        "disjoint folders do not wait"
+    );
+    let waits = host.delegations.get(&second).await.unwrap();
+    assert_eq!(waits.state, Phase::Created);
+    remote.seen.send_modify(|seen| seen.push("go".to_owned()));
+    assert_eq!(host.ended(&first).await.state, Phase::Completed);
+    assert_eq!(host.ended(&second).await.state, Phase::Completed);
+    assert_eq!(
+        (read(&dir, "a"), read(&dir, "sub/b")),
+        ("first".into(), "second".into())
+    );
+    host.gave_back();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_whoever_invited_may_go_on_and_ids_are_no_paths() {
+    let remote = Scene::new(|_| {}).await;
+    let stranger = Caller {
+        name: "stranger".to_owned(),
+        rights: Rights::Only(["delegations".to_owned()].into()),
+    };
+    let invite = |id: &str, version: &str| {
+        json!({ "awcp": {
+            "version": version, "type": "INVITE", "delegation_id": id,
+            "task": { "description": "d", "prompt": "wait" },
+            "lease": { "ttl_seconds": 60, "access_mode": "rw" },
+            "workspace": { "export_name": "w" },
+            "requirements": { "transport": "archive" },
+        }})
+    };
+    let owner = Caller::owner();
+    let say = async |data: &serde_json::Value, caller: &Caller| {
+        let answer = remote
+            .delegations
+            .handle_message(data, caller)
+            .await
+            .unwrap();
+        answer["awcp"].clone()
+    };
+    for id in ["..", "../x", "a/b"] {
+        assert_eq!(
+            say(&invite(id, "1"), &owner).await["code"],
+            "DECLINED",
+            "{id}"
+        );
+    }
+    assert_eq!(say(&invite("d-9", "99"), &owner).await["code"], "DECLINED");
+    let nobody = Caller {
+        name: "nobody".to_owned(),
+        rights: Rights::Only(["runs".to_owned()].into()),
+    };
+    assert_eq!(
+        say(&invite("d-8", "1"), &nobody).await["code"],
+        "AUTH_FAILED"
+    );
+    let accept = say(&invite("d-1", "1"), &owner).await;
+    assert_eq!(accept["type"], "ACCEPT", "{accept}");
+    assert_eq!(
+        say(&invite("d-1", "1"), &owner).await,
+        accept,
+        "the same INVITE again"
+    );
+    let start = json!({ "awcp": {
+        "type": "START", "delegation_id": "d-1",
+        "lease": { "expires_at": "2020-01-01T00:00:00Z", "access_mode": "rw" },
+        "mount": { "transport": "archive", "export_locator": "http://127.0.0.1:1/x" },
+    }});
+    assert_eq!(
+        say(&start, &stranger).await["type"],
+        "ERROR",
+        "START of somebody else"
+    );
+    let late = say(&start, &owner).await;
+    assert_eq!(late["code"], "START_EXPIRED", "{late}");
+    remote.left_nothing("d-1").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transport_that_does_not_work_there_is_a_missing_dependency() {
+    let host = Scene::new(super::scene::with_sftp).await;
+    let remote = Scene::new(|config| config.environment.clear()).await;
+    let dir = host.workspace(&[("a", "1")]);
+    let lend = Create {
+        transports: vec![Transport::Sshfs],
+        ..create(&remote, &dir, "x")
+    };
+    let view = host.lend_on(lend).await;
+    let Some(Ending::Error(failure)) = &view.ending else {
+        panic!("{view:?}")
+    };
+    assert_eq!(failure.code, Code::DepMissing);
+    let lend = Create {
+        transports: vec![Transport::Sshfs, Transport::Archive],
+        ..create(&remote, &dir, "write a 2")
+    };
+    let view = host.lend_on(lend).await;
+    assert_eq!(view.state, Phase::Completed, "{view:?}");
+    assert_eq!(view.agreement.unwrap().transport, Transport::Archive);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn secrets_are_neither_shown_nor_in_the_journal() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[("a", "1")]);
+    let lend = Create {
+        token: Some("token-of-the-peer".to_owned()),
+        ..create(&remote, &dir, "wait")
+    };
+    let id = host.lend(lend).await;
+    remote.saw("waiting").await;
+    let handle = host.delegations.node.host(&host.id(&id)).unwrap();
+    let secret = handle.gate.lock().secret.clone().unwrap();
+    for scene in [&host, &remote] {
+        let views = serde_json::to_string(&scene.delegations.list().await.unwrap()).unwrap();
+        let journal = scene.engine.journal(JournalQuery::default()).await.unwrap();
+        let shown = format!("{views}{journal:?}{handle:?}");
+        assert!(shown.contains(&id));
+        assert!(
+            !shown.contains(&secret) && !shown.contains("token-of-the-peer"),
+            "{shown}"
+        );
+    }
+    host.delegations.cancel(&id, "enough").await.unwrap();
+}

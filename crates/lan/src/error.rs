@@ -1,0 +1,39 @@
+//! Why something about peers was not done.
+
+use engine::EngineError;
+
+use crate::client::ClientError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum LanError {
+    #[error("there is no peer {id}")]
+    NoPeer { id: String },
+    #[error("there is no intent {id}")]
+    NoIntent { id: String },
+    #[error("that is this node itself")]
+    Ourselves,
+    #[error("{what}")]
+    Invalid { what: String },
+    #[error("there are {max} peers already; remove some that nobody needs")]
+    TooMany { max: usize },
+    #[error("no peer that is there can do this: {text}")]
+    NoFit { text: String },
+    #[error("{peer} has been asked too often; wait a minute")]
+    TooFast { peer: String },
+    #[error("no pairing has this code; codes work for a few minutes")]
+    NoPairing,
+    #[error("too many pairings are asked for; wait a minute")]
+    PairingBusy,
+    #[error("could not make or end a token")]
+    Tokens { why: String },
+    #[error(transparent)]
+    Peer(#[from] ClientError),
+    #[error("could not keep or read what is known of peers")]
+    Records { source: EngineError },
+}
+
+impl From<EngineError> for LanError {
+    fn from(source: EngineError) -> Self {
+        Self::Records { source }
+    }
+}

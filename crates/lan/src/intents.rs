@@ -1,0 +1,405 @@
+//! Intents: words of a human that go to whichever peer can do it, or to several at once.
+//!
+//! The next peer is tried where one is away or says that it cannot; where a peer may have begun the work, nobody else gets
+//! it. Questions on the way are answered from rules and context, or wait for the human.
+
+mod leg;
+mod record;
+mod run;
+mod sessions;
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use domain::chain::DEPTH_MAX;
+use engine::{Keep, Note};
+use platform::Tasks;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::{
+    answers::{AnswerRule, AnsweredBy},
+    client::Client,
+    error::LanError,
+    peer::Peer,
+    peers::Peers,
+    ports::Human,
+    rank::Ranked,
+};
+use leg::{Attempt, Candidate};
+use record::INTENT;
+pub use record::{Answered, Intent, IntentStatus, Leg, LegError, LegStatus, Tried};
+use sessions::Sessions;
+pub use sessions::{RemoteSession, RemoteSessions};
+
+/// Characters of an intent: a long letter.
+const TEXT_MAX: usize = 64 * 1024;
+
+/// Peers that one intent may go to at once.
+const FAN_OUT_MAX: usize = 16;
+
+/// Peers that are tried for one intent.
+const TRIED_MAX: usize = 32;
+
+/// How long a peer may work unless the caller says otherwise, and at most.
+const WITHIN: Duration = Duration::from_secs(10 * 60);
+const WITHIN_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Intents to one peer in a minute: no person is faster, and a loop of agents is stopped.
+const PER_MINUTE_MAX: usize = 60;
+
+/// The intents of a node. Clones are the same.
+#[derive(Clone)]
+pub struct Intents {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    peers: Peers,
+    tasks: Tasks,
+    rules: Vec<AnswerRule>,
+    human: Option<Arc<dyn Human>>,
+    sessions: Sessions,
+    lately: Mutex<HashMap<String, VecDeque<Instant>>>,
+}
+
+impl fmt::Debug for Intents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Intents").finish_non_exhaustive()
+    }
+}
+
+/// How an intent is sent.
+#[derive(Debug, Clone, Default)]
+pub struct IntentOptions {
+    /// Only to this peer: by its id, what it is called here, or its address.
+    pub peer: Option<String>,
+    /// To how many peers at once; one unless it is said.
+    pub fan_out: Option<usize>,
+    /// The main session it belongs to; sessions at peers go on with it.
+    pub session: Option<String>,
+    /// What the human said before, the oldest first.
+    pub context: Vec<String>,
+    /// Who has called whom until here; empty for one that begins here.
+    pub chain: Vec<String>,
+    pub locale: Option<String>,
+    pub preferred_output: Option<String>,
+    pub within: Option<Duration>,
+}
+
+impl Intents {
+    pub(crate) fn new(
+        peers: Peers,
+        tasks: Tasks,
+        rules: Vec<AnswerRule>,
+        human: Option<Arc<dyn Human>>,
+    ) -> Self {
+        let sessions = Sessions::new(peers.records().clone());
+        let inner = Inner {
+            peers,
+            tasks,
+            rules,
+            human,
+            sessions,
+            lately: Mutex::default(),
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// Which peers could do it, the best first; nothing is sent.
+    pub fn route(&self, text: &str) -> Vec<Ranked> {
+        self.inner.peers.index().route(text)
+    }
+
+    /// Sends an intent and waits for what comes of it. It is carried through even if nobody waits any more.
+    pub async fn send(&self, text: &str, options: IntentOptions) -> Result<Intent, LanError> {
+        let (intents, text) = (self.clone(), text.to_owned());
+        let task = self.inner.tasks.spawn(|stop| async move {
+            let sent = stop
+                .run_until_cancelled(intents.send_now(text, options))
+                .await;
+            sent.unwrap_or_else(|| Err(ending()))
+        });
+        task.await.unwrap_or_else(|_| Err(ending()))
+    }
+
+    /// Answers the question on which an intent waits. With several, `peer` says whose.
+    pub async fn answer(
+        &self,
+        id: &str,
+        peer: Option<&str>,
+        answer: &str,
+    ) -> Result<Intent, LanError> {
+        let (intents, id) = (self.clone(), id.to_owned());
+        let (peer, answer) = (peer.map(str::to_owned), answer.to_owned());
+        let task = self.inner.tasks.spawn(|stop| async move {
+            let work = intents.answer_now(&id, peer.as_deref(), &answer);
+            stop.run_until_cancelled(work)
+                .await
+                .unwrap_or_else(|| Err(ending()))
+        });
+        task.await.unwrap_or_else(|_| Err(ending()))
+    }
+
+    /// An intent that was sent.
+    pub async fn show(&self, id: &str) -> Result<Intent, LanError> {
+        let found = self.inner.peers.records().get::<Intent>(INTENT, id).await?;
+        found
+            .map(|found| found.value)
+            .ok_or_else(|| LanError::NoIntent {
+                id: id.chars().take(128).collect(),
+            })
+    }
+
+    /// The sessions at peers that a main session has led to.
+    pub async fn sessions(&self, main: &str) -> Result<RemoteSessions, LanError> {
+        self.inner.sessions.of(main).await
+    }
+
+    async fn send_now(&self, text: String, options: IntentOptions) -> Result<Intent, LanError> {
+        if text.trim().is_empty() || text.chars().count() > TEXT_MAX {
+            return Err(LanError::Invalid {
+                what: format!("an intent has 1 to {TEXT_MAX} characters"),
+            });
+        }
+        let mut options = options;
+        if options.chain.is_empty() {
+            options.chain = self.inner.peers.node().begin();
+        }
+        if options.chain.len() >= DEPTH_MAX {
+            return Err(LanError::Invalid {
+                what: format!(
+                    "{DEPTH_MAX} nodes have called one another in a row; this one calls no other"
+                ),
+            });
+        }
+        let candidates = self.candidates(&text, &options)?;
+        let wanted = options
+            .fan_out
+            .unwrap_or(1)
+            .clamp(1, FAN_OUT_MAX)
+            .min(candidates.len());
+        let mut context = options.context.clone();
+        context.push(text.clone());
+        let mut intent = Intent {
+            id: Uuid::now_v7().to_string(),
+            text,
+            session: options.session.clone(),
+            status: IntentStatus::Failed,
+            legs: Vec::new(),
+            tried: Vec::new(),
+            context,
+        };
+        let pool = Mutex::new(VecDeque::from(candidates));
+        let workers = (0..wanted).map(|_| self.work(&intent, &options, &pool));
+        for (leg, tried) in futures_util::future::join_all(workers).await {
+            intent.legs.extend(leg);
+            intent.tried.extend(tried);
+        }
+        intent.settle();
+        if intent.legs.is_empty()
+            && let Some(human) = &self.inner.human
+        {
+            human.tell(format!("no peer could be asked: {}", intent.text));
+        }
+        self.keep(&intent, "intent.sent").await?;
+        Ok(intent)
+    }
+
+    /// Whoever could do it, each once, the best first; nobody who is in the chain already.
+    fn candidates(&self, text: &str, options: &IntentOptions) -> Result<Vec<Candidate>, LanError> {
+        let peers = &self.inner.peers;
+        let mut ranked = peers.index().route(text);
+        if let Some(said) = &options.peer {
+            let peer = peers.find(said)?;
+            ranked.retain(|ranked| ranked.peer == peer.agent_id);
+            let best = ranked.into_iter().next();
+            let candidate = Candidate {
+                why: best.as_ref().map_or("it was named".to_owned(), |best| {
+                    format!("it was named; {}", best.why)
+                }),
+                score: best.as_ref().map_or(0.0, |best| best.score),
+                capability: best.map(|best| best.capability),
+                peer,
+            };
+            return Ok(vec![candidate]);
+        }
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for ranked in ranked {
+            let is_there = candidates
+                .iter()
+                .any(|known| known.peer.agent_id == ranked.peer);
+            let Ok(peer) = peers.get(&ranked.peer) else {
+                continue;
+            };
+            if is_there || is_in(&options.chain, &peer) || candidates.len() >= TRIED_MAX {
+                continue;
+            }
+            candidates.push(Candidate {
+                peer,
+                capability: Some(ranked.capability),
+                score: ranked.score,
+                why: ranked.why,
+            });
+        }
+        if candidates.is_empty() {
+            return Err(LanError::NoFit {
+                text: text.chars().take(200).collect(),
+            });
+        }
+        Ok(candidates)
+    }
+
+    /// Takes candidates from the pool until one takes the intent.
+    async fn work(
+        &self,
+        intent: &Intent,
+        options: &IntentOptions,
+        pool: &Mutex<VecDeque<Candidate>>,
+    ) -> (Option<Leg>, Vec<Tried>) {
+        let mut tried = Vec::new();
+        loop {
+            let next = pool
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop_front();
+            let Some(candidate) = next else {
+                return (None, tried);
+            };
+            let failed = |why: String| Tried {
+                peer: candidate.peer.agent_id.clone(),
+                peer_name: candidate.peer.name().to_owned(),
+                why,
+            };
+            if let Err(error) = self.count(&candidate.peer) {
+                tried.push(failed(error.to_string()));
+                continue;
+            }
+            match self.attempt(intent, options, &candidate).await {
+                Attempt::Taken(leg) => {
+                    if let Some(main) = &intent.session
+                        && let Err(error) = self.inner.sessions.add(main, &leg).await
+                    {
+                        tracing::warn!(error = %engine::chain(&error), "a session at a peer was not noted");
+                    }
+                    return (Some(*leg), tried);
+                }
+                Attempt::NotTaken(why) => tried.push(failed(why)),
+            }
+        }
+    }
+
+    async fn answer_now(
+        &self,
+        id: &str,
+        peer: Option<&str>,
+        answer: &str,
+    ) -> Result<Intent, LanError> {
+        let mut intent = self.show(id).await?;
+        let peer = peer.map(|said| self.inner.peers.find(said)).transpose()?;
+        let is_meant = |leg: &&mut Leg| {
+            leg.status == LegStatus::Awaiting
+                && peer.as_ref().is_none_or(|peer| peer.agent_id == leg.peer)
+        };
+        let mut waiting: Vec<&mut Leg> = intent.legs.iter_mut().filter(is_meant).collect();
+        let leg = match &mut waiting[..] {
+            [leg] => leg,
+            [] => {
+                let what = "this intent waits for no answer".to_owned();
+                return Err(LanError::Invalid { what });
+            }
+            _ => {
+                let what = "several peers wait for an answer; say which one is meant".to_owned();
+                return Err(LanError::Invalid { what });
+            }
+        };
+        let peer = self.inner.peers.get(&leg.peer)?;
+        let client = Client::new(peer.address())?;
+        let question = leg.question.take().unwrap_or_default();
+        let answered = Answered {
+            question,
+            answer: answer.to_owned(),
+            by: AnsweredBy::Human,
+            confidence: 1.0,
+            because: "the human answered".to_owned(),
+        };
+        let mut context = intent.context.clone();
+        context.push(answer.to_owned());
+        self.go_on(&client, leg, answered, &context).await?;
+        intent.context = context;
+        intent.settle();
+        self.keep(&intent, "intent.answered-by-human").await?;
+        Ok(intent)
+    }
+
+    async fn keep(&self, intent: &Intent, kind: &str) -> Result<(), LanError> {
+        let keep = match intent.status {
+            IntentStatus::Awaiting => Keep::Live,
+            IntentStatus::Completed | IntentStatus::Partial | IntentStatus::Failed => {
+                Keep::Finished
+            }
+        };
+        let legs = intent.legs.iter().map(|leg| {
+            json!({ "peer": leg.peer, "capability": leg.capability, "run": leg.run_id, "status": leg.status, "why": leg.why })
+        });
+        let note = Note {
+            kind: kind.to_owned(),
+            session: intent.session.clone(),
+            body: json!({ "intent": intent.id, "legs": legs.collect::<Vec<_>>(), "tried": intent.tried }),
+            ..Note::default()
+        };
+        let records = self.inner.peers.records();
+        records
+            .put(INTENT, &intent.id, keep, intent, Some(note))
+            .await?;
+        Ok(())
+    }
+
+    fn count(&self, peer: &Peer) -> Result<(), LanError> {
+        let now = Instant::now();
+        let mut lately = self
+            .inner
+            .lately
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let times = lately.entry(peer.agent_id.clone()).or_default();
+        while times
+            .front()
+            .is_some_and(|time| now.duration_since(*time) > Duration::from_secs(60))
+        {
+            times.pop_front();
+        }
+        if times.len() >= PER_MINUTE_MAX {
+            return Err(LanError::TooFast {
+                peer: peer.alias.to_string(),
+            });
+        }
+        times.push_back(now);
+        Ok(())
+    }
+}
+
+/// Whether a chain holds the peer: its id, or its name with the beginning of it.
+fn is_in(chain: &[String], peer: &Peer) -> bool {
+    let node = domain::chain::Ourselves {
+        id: peer.agent_id.clone(),
+        name: peer.name().to_owned(),
+    };
+    chain.iter().any(|id| node.is(id))
+}
+
+fn ending() -> LanError {
+    LanError::Invalid {
+        what: "the node is ending".to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "intents_tests.rs"]
+mod tests;

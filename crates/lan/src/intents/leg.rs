@@ -1,0 +1,319 @@
+//! One peer's part of an intent: asking it, following its run, answering its questions.
+
+use engine::Note;
+use serde_json::json;
+use uuid::Uuid;
+use wire::runs::RunMetadata;
+
+use super::{
+    Answered, Intent, IntentOptions, Intents, Leg, LegError, LegStatus, WITHIN, WITHIN_MAX,
+    run::{self, RemoteRun, Stage, Wanted},
+};
+use crate::{
+    answers::{AnsweredBy, Decision, Question, decide},
+    client::{Client, ClientError},
+    error::LanError,
+    peer::Peer,
+};
+
+/// Questions of one run that are answered without the human: a peer that asks without end is stopped.
+const ANSWERS_MAX: usize = 20;
+
+/// A peer that may be asked, and why.
+#[derive(Debug, Clone)]
+pub(super) struct Candidate {
+    pub(super) peer: Peer,
+    pub(super) capability: Option<String>,
+    pub(super) score: f64,
+    pub(super) why: String,
+}
+
+/// What became of asking one peer.
+pub(super) enum Attempt {
+    Taken(Box<Leg>),
+    /// It has not begun, so that another may be asked.
+    NotTaken(String),
+}
+
+impl Intents {
+    pub(super) async fn attempt(
+        &self,
+        intent: &Intent,
+        options: &IntentOptions,
+        candidate: &Candidate,
+    ) -> Attempt {
+        let peer = &candidate.peer;
+        let client = match Client::new(peer.address()) {
+            Ok(client) => client,
+            Err(error) => return Attempt::NotTaken(error.to_string()),
+        };
+        let mut leg = leg(candidate);
+        let begun = match self.begin(&client, intent, options, candidate).await {
+            Ok(begun) => begun,
+            Err(error) => return self.not_begun(peer, leg, error).await,
+        };
+        self.still_there(peer).await;
+        let within = options.within.unwrap_or(WITHIN).min(WITHIN_MAX);
+        leg.run_id = begun.run_id.clone();
+        let followed = self.see_through(&client, begun, &mut leg, &intent.context);
+        if tokio::time::timeout(within, followed).await.is_err() {
+            if let Some(run_id) = &leg.run_id {
+                run::cancel(&client, run_id).await;
+            }
+            leg.status = LegStatus::Failed;
+            leg.error = Some(LegError {
+                suggestion: Some("give it more time, or ask for less".to_owned()),
+                ..LegError::plain(
+                    "execution_timeout",
+                    "the peer did not finish in time and was told to stop",
+                )
+            });
+        }
+        Attempt::Taken(Box::new(leg))
+    }
+
+    /// Asks the peer; where it has forgotten the session, in a new one.
+    async fn begin(
+        &self,
+        client: &Client,
+        intent: &Intent,
+        options: &IntentOptions,
+        candidate: &Candidate,
+    ) -> Result<RemoteRun, ClientError> {
+        let peer = &candidate.peer;
+        let session_id = match &intent.session {
+            Some(main) => self
+                .inner
+                .sessions
+                .last(main, &peer.agent_id)
+                .await
+                .unwrap_or_default(),
+            None => None,
+        };
+        let within = options.within.map(|within| within.as_secs_f64());
+        let key = Uuid::new_v4().to_string();
+        let mut wanted = Wanted {
+            text: &intent.text,
+            capability: candidate.capability.as_deref(),
+            session_id,
+            metadata: RunMetadata {
+                source_agent_id: Some(self.inner.peers.node().id.clone()),
+                call_chain: options.chain.clone(),
+                master_session_id: intent.session.clone(),
+                locale: options.locale.clone(),
+                preferred_output: options.preferred_output.clone(),
+                timeout_seconds: within,
+                ..RunMetadata::default()
+            },
+            key: &key,
+        };
+        let begun = run::begin(client, peer, &wanted).await;
+        match begun {
+            Err(ClientError::Refused {
+                status: 404 | 410, ..
+            }) if wanted.session_id.is_some() => {
+                wanted.session_id = None;
+                let key = Uuid::new_v4().to_string();
+                let again = Wanted {
+                    key: &key,
+                    ..wanted
+                };
+                run::begin(client, peer, &again).await
+            }
+            begun => begun,
+        }
+    }
+
+    /// Whether another peer may be asked depends on whether this one may have begun.
+    async fn not_begun(&self, peer: &Peer, mut leg: Leg, error: ClientError) -> Attempt {
+        if error.is_away() {
+            let _ = self.inner.peers.failed(&peer.agent_id, &error).await; // It may have been removed meanwhile.
+            if let Some(human) = &self.inner.human {
+                human.tell(format!("{} is offline: {error}", peer.alias));
+            }
+        }
+        let may_try_another = match &error {
+            ClientError::Unreachable { .. } | ClientError::Address { .. } => true,
+            // It cannot, or may not, or not now; what it says of the request itself would be said by all.
+            ClientError::Refused { status, .. } => {
+                matches!(status, 401 | 403 | 404 | 405 | 422 | 429 | 501..=503)
+            }
+            ClientError::Lost { .. } | ClientError::Protocol { .. } => false,
+        };
+        if may_try_another {
+            return Attempt::NotTaken(error.to_string());
+        }
+        leg.error = Some(LegError::from(&error));
+        Attempt::Taken(Box::new(leg))
+    }
+
+    /// Follows a run and answers its questions, until it is over or a human must answer.
+    async fn see_through(
+        &self,
+        client: &Client,
+        begun: RemoteRun,
+        leg: &mut Leg,
+        context: &[String],
+    ) {
+        let mut run = begun;
+        loop {
+            run = match run::follow(client, run).await {
+                Ok(run) => run,
+                Err(error) => return self.broken(leg, &error).await,
+            };
+            leg.take(&run);
+            if run.stage() != Stage::Awaiting {
+                return;
+            }
+            let question = run.question(&leg.peer_name).unwrap_or_else(|| Question {
+                text: "the peer waits, and does not say for what".to_owned(),
+                peer: leg.peer_name.clone(),
+                is_final: true,
+                is_permission: false,
+            });
+            let Some(answered) = self.answer_for(&question, leg, context).await else {
+                leg.question = Some(question.text);
+                return;
+            };
+            run = match run::resume(client, &run, &answered.answer).await {
+                Ok(run) => run,
+                Err(error) => return self.broken(leg, &error).await,
+            };
+            self.journal(leg, &answered).await;
+            leg.answers.push(answered);
+            leg.asked_because = None;
+        }
+    }
+
+    /// The answer to a question; nothing if it must wait for the human.
+    async fn answer_for(
+        &self,
+        question: &Question,
+        leg: &mut Leg,
+        context: &[String],
+    ) -> Option<Answered> {
+        let decision = if leg.answers.len() >= ANSWERS_MAX {
+            Decision::AskHuman {
+                because: format!("the peer has asked {ANSWERS_MAX} times"),
+            }
+        } else {
+            decide(question, &self.inner.rules, context)
+        };
+        match decision {
+            Decision::Answer {
+                text,
+                by,
+                confidence,
+                because,
+            } => Some(Answered {
+                question: question.text.clone(),
+                answer: text,
+                by,
+                confidence,
+                because,
+            }),
+            Decision::AskHuman { because } => {
+                leg.asked_because = Some(because.clone());
+                let answer = self.inner.human.as_ref()?.ask(question.clone()).await?;
+                Some(Answered {
+                    question: question.text.clone(),
+                    answer,
+                    by: AnsweredBy::Human,
+                    confidence: 1.0,
+                    because,
+                })
+            }
+        }
+    }
+
+    /// Goes on with a run that waited for the human.
+    pub(super) async fn go_on(
+        &self,
+        client: &Client,
+        leg: &mut Leg,
+        answered: Answered,
+        context: &[String],
+    ) -> Result<(), LanError> {
+        let run_id = leg.run_id.clone().unwrap_or_default();
+        let run = run::read(client, &run_id).await?;
+        if run.stage() == Stage::Awaiting {
+            let resumed = run::resume(client, &run, &answered.answer).await?;
+            self.journal(leg, &answered).await;
+            leg.answers.push(answered);
+            leg.asked_because = None;
+            let followed = self.see_through(client, resumed, leg, context);
+            if tokio::time::timeout(WITHIN, followed).await.is_err() {
+                leg.status = LegStatus::Failed;
+                leg.error = Some(LegError::plain(
+                    "execution_timeout",
+                    "the peer did not finish in time",
+                ));
+            }
+        } else {
+            self.see_through(client, run, leg, context).await;
+        }
+        Ok(())
+    }
+
+    async fn broken(&self, leg: &mut Leg, error: &ClientError) {
+        if error.is_away() {
+            let _ = self.inner.peers.failed(&leg.peer, error).await; // It may have been removed meanwhile.
+        }
+        leg.status = LegStatus::Failed;
+        leg.error = Some(LegError::from(error));
+    }
+
+    async fn still_there(&self, peer: &Peer) {
+        let _ = self.inner.peers.answered(&peer.agent_id).await; // It may have been removed meanwhile.
+    }
+
+    /// Who answered what, and why: the human can look it up.
+    async fn journal(&self, leg: &Leg, answered: &Answered) {
+        let note = Note {
+            kind: "intent.answered".to_owned(),
+            body: json!({
+                "peer": leg.peer, "run": leg.run_id, "question": answered.question, "answer": answered.answer,
+                "by": answered.by, "confidence": answered.confidence, "because": answered.because,
+            }),
+            ..Note::default()
+        };
+        self.inner.peers.note(note).await;
+    }
+}
+
+fn leg(candidate: &Candidate) -> Leg {
+    Leg {
+        peer: candidate.peer.agent_id.clone(),
+        peer_name: candidate.peer.alias.to_string(),
+        capability: candidate.capability.clone(),
+        score: candidate.score,
+        why: candidate.why.clone(),
+        run_id: None,
+        session_id: None,
+        status: LegStatus::Failed,
+        text: String::new(),
+        output: Vec::new(),
+        question: None,
+        asked_because: None,
+        answers: Vec::new(),
+        error: None,
+    }
+}
+
+impl Leg {
+    fn take(&mut self, run: &RemoteRun) {
+        self.run_id = run.run_id.clone().or(self.run_id.take());
+        self.session_id = run.session_id.clone().or(self.session_id.take());
+        self.text = run.text();
+        self.output = run.output.clone();
+        self.status = match run.stage() {
+            Stage::Completed => LegStatus::Completed,
+            Stage::Cancelled => LegStatus::Cancelled,
+            Stage::Awaiting => LegStatus::Awaiting,
+            Stage::Working | Stage::Failed => LegStatus::Failed,
+        };
+        if run.stage() == Stage::Failed {
+            self.error = Some(LegError::of_run(run.error.as_ref()));
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The parts put together: what a node needs to know of others, and to be known by them.
+
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+
+use axum::Router;
+use domain::chain::Ourselves;
+use engine::{Keep, Records};
+use platform::Tasks;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+use uuid::Uuid;
+
+use crate::{
+    answers::AnswerRule,
+    discovery::{self, Discovery, Start},
+    error::LanError,
+    forge::Forge,
+    intents::Intents,
+    pairing::Pairing,
+    peers::{NewPeer, Peers},
+    ports::{Grants, Human},
+    routes,
+};
+
+/// How often every peer is asked what it can do.
+const REFRESH_EVERY: Duration = Duration::from_secs(60);
+
+/// What a node says and wants of its network.
+#[derive(Debug, Clone)]
+pub struct LanConfig {
+    pub node: Ourselves,
+    /// Of our manifest; see [`Lan::set_version`].
+    pub version: String,
+    /// The folder below which skills of peers are written; it exists.
+    pub configs: PathBuf,
+    pub discovery: Discovery,
+    /// Only for tests: loopback interfaces take part in discovery.
+    pub with_loopback: bool,
+    /// Peers by address, for networks without multicast.
+    pub peers: Vec<NewPeer>,
+    /// How peers reach us, if they can.
+    pub url: Option<String>,
+    /// Of our certificate.
+    pub fingerprint: Option<String>,
+    /// Answers that the owner gave once for all.
+    pub rules: Vec<AnswerRule>,
+}
+
+/// What others do for it.
+#[derive(Clone)]
+pub struct Ports {
+    pub grants: Arc<dyn Grants>,
+    pub human: Option<Arc<dyn Human>>,
+}
+
+impl fmt::Debug for Ports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ports").finish_non_exhaustive()
+    }
+}
+
+/// The node among others. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Lan {
+    peers: Peers,
+    intents: Intents,
+    pairing: Pairing,
+    version: Arc<watch::Sender<String>>,
+}
+
+impl Lan {
+    /// Takes up what is known and begins to look. Cancelling the tasks says goodbye.
+    pub async fn start(
+        config: LanConfig,
+        records: Records,
+        ports: Ports,
+        tasks: &Tasks,
+    ) -> Result<Self, LanError> {
+        let tasks = tasks.child();
+        let forge = Forge::new(config.configs);
+        let peers = Peers::open(config.node.clone(), records, forge, tasks.clone()).await?;
+        let (version, told) = watch::channel(config.version);
+        let announce = match config.discovery {
+            Discovery::Off => None,
+            Discovery::Look => Some(None),
+            Discovery::Announce(announcement) => Some(Some(announcement)),
+        };
+        if let Some(announce) = announce {
+            let start = Start {
+                node: config.node,
+                announce,
+                version: told,
+                with_loopback: config.with_loopback,
+            };
+            discovery::start(start, &peers, &tasks);
+        }
+        let intents = Intents::new(peers.clone(), tasks.clone(), config.rules, ports.human);
+        let pairing = Pairing::new(
+            peers.clone(),
+            ports.grants,
+            tasks.clone(),
+            config.url,
+            config.fingerprint,
+        );
+        let (asking, configured) = (peers.clone(), config.peers);
+        tasks.spawn(|stop| keep_asking(asking, configured, stop));
+        Ok(Self {
+            peers,
+            intents,
+            pairing,
+            version: Arc::new(version),
+        })
+    }
+
+    pub fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    pub fn intents(&self) -> &Intents {
+        &self.intents
+    }
+
+    pub fn pairing(&self) -> &Pairing {
+        &self.pairing
+    }
+
+    /// What we can do has changed: it is announced anew.
+    pub fn set_version(&self, version: String) {
+        self.version.send_if_modified(|known| {
+            let is_new = *known != version;
+            *known = version;
+            is_new
+        });
+    }
+
+    /// Every path of this crate. Those of [`crate::OPEN_PATHS`] need no caller; the others take it as an extension.
+    pub fn router(&self) -> Router {
+        routes::router(self.clone())
+    }
+}
+
+/// Asks every peer what it can do now and then, and those of the configuration until they have answered once.
+async fn keep_asking(peers: Peers, mut configured: Vec<NewPeer>, stop: CancellationToken) {
+    loop {
+        let round = async {
+            let mut missing = Vec::new();
+            for new in configured.drain(..) {
+                if let Err(error) = peers.add(new.clone()).await {
+                    debug!(url = new.url, error = %engine::chain(&error), "a configured peer does not answer");
+                    missing.push(new);
+                }
+            }
+            configured = missing;
+            let asked = peers.ids().into_iter().map(|id| {
+                let peers = peers.clone();
+                async move {
+                    // Whether it answered shows in the registry.
+                    let _ = peers.refresh(&id).await;
+                }
+            });
+            futures_util::future::join_all(asked).await;
+            tokio::time::sleep(REFRESH_EVERY).await;
+        };
+        if stop.run_until_cancelled(round).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// The id of the node: made at the first start and kept.
+pub async fn agent_id(records: &Records) -> Result<String, LanError> {
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Kept {
+        agent_id: String,
+    }
+    if let Some(kept) = records.get::<Kept>("node", "self").await? {
+        return Ok(kept.value.agent_id);
+    }
+    let agent_id = Uuid::new_v4().to_string();
+    let kept = Kept {
+        agent_id: agent_id.clone(),
+    };
+    records.put("node", "self", Keep::Live, &kept, None).await?;
+    Ok(agent_id)
+}
+
+#[cfg(test)]
+#[path = "lan_tests.rs"]
+mod tests;

@@ -1,0 +1,252 @@
+//! Tests of nodes that meet: the paths, their rights, and discovery over a loopback interface.
+
+use axum::{
+    body::Body,
+    http::{Request, StatusCode},
+};
+use engine::{Caller, Rights};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use tower::ServiceExt;
+
+use super::*;
+use crate::{
+    Announcement, Origin, Status,
+    test_support::{FakePeer, Manner, Setup, TestNode},
+};
+
+async fn ask(
+    node: &TestNode,
+    caller: Option<Caller>,
+    method: &str,
+    path: &str,
+    body: Value,
+) -> (StatusCode, Value) {
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
+        .body(Body::from(body.to_string()))
+        .unwrap();
+    if let Some(caller) = caller {
+        request.extensions_mut().insert(caller);
+    }
+    let response = node.lan.router().oneshot(request).await.unwrap();
+    let status = response.status();
+    let bytes = axum::body::to_bytes(response.into_body(), 1 << 20)
+        .await
+        .unwrap();
+    (
+        status,
+        serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+    )
+}
+
+#[tokio::test]
+async fn the_paths_list_add_show_ping_and_remove_peers() {
+    let node = TestNode::plain().await;
+    let peer = FakePeer::start("nova9", &[("radio", "电台")], Manner::Does("ok")).await;
+    let owner = || Some(Caller::owner());
+    let (status, added) = ask(&node, owner(), "POST", "/peers", json!({ "url": peer.url })).await;
+    assert_eq!(
+        (status, &added["alias"]),
+        (StatusCode::CREATED, &json!("nova9"))
+    );
+    let (_, all) = ask(&node, owner(), "GET", "/peers", Value::Null).await;
+    assert_eq!(all["peers"][0]["id"], json!(peer.id));
+    let (_, shown) = ask(&node, owner(), "GET", "/peers/nova9", Value::Null).await;
+    assert_eq!(
+        (&shown["status"], &shown["capabilities"][0]["id"]),
+        (&json!("online"), &json!("radio"))
+    );
+    let (_, ping) = ask(&node, owner(), "POST", "/peers/nova9/ping", Value::Null).await;
+    assert!(ping["millis"].is_number());
+    let (status, intent) = ask(
+        &node,
+        owner(),
+        "POST",
+        "/intents",
+        json!({ "text": "放电台" }),
+    )
+    .await;
+    assert_eq!(
+        (status, &intent["legs"][0]["text"]),
+        (StatusCode::OK, &json!("ok"))
+    );
+    let (status, error) = ask(
+        &node,
+        owner(),
+        "POST",
+        "/intents",
+        json!({ "text": "烤蛋糕" }),
+    )
+    .await;
+    assert_eq!(
+        (status, &error["error"]["code"]),
+        (StatusCode::NOT_FOUND, &json!("no_capability"))
+    );
+    let (status, _) = ask(&node, owner(), "DELETE", "/peers/nova9", Value::Null).await;
+    assert_eq!(status, StatusCode::NO_CONTENT);
+    let (status, _) = ask(&node, owner(), "GET", "/peers/nova9", Value::Null).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn only_who_may_rule_peers_uses_the_paths_and_only_pairing_is_open() {
+    let node = TestNode::plain().await;
+    let paths = [
+        ("GET", "/peers"),
+        ("POST", "/peers"),
+        ("DELETE", "/peers/x"),
+        ("GET", "/peers/x"),
+        ("POST", "/peers/x/ping"),
+        ("POST", "/peers/x/unpair"),
+        ("POST", "/intents"),
+        ("GET", "/intents/x"),
+        ("POST", "/intents/x/answer"),
+        ("GET", "/pair"),
+        ("POST", "/pair"),
+        ("POST", "/pair/accept"),
+        ("POST", "/pair/refuse"),
+        ("GET", "/pair/asked/x"),
+    ];
+    let peer = Caller {
+        name: "peer".to_owned(),
+        rights: Rights::Only(BTreeSet::from(["runs".to_owned()])),
+    };
+    for (method, path) in paths {
+        let (status, _) = ask(&node, None, method, path, Value::Null).await;
+        assert_eq!(status, StatusCode::UNAUTHORIZED, "{method} {path}");
+        let (status, _) = ask(&node, Some(peer.clone()), method, path, Value::Null).await;
+        assert_eq!(status, StatusCode::FORBIDDEN, "{method} {path}");
+    }
+    let (status, _) = ask(&node, None, "POST", "/pair/requests", json!({})).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    let (status, _) = ask(
+        &node,
+        None,
+        "POST",
+        "/pair/requests/x",
+        json!({ "nonce": "y" }),
+    )
+    .await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    let large = json!({ "name": "x".repeat(100_000) });
+    let (status, _) = ask(&node, None, "POST", "/pair/requests", large).await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test]
+async fn the_id_of_a_node_is_made_once_and_kept() {
+    let node = TestNode::plain().await;
+    let records = node.lan.peers().records();
+    let id = agent_id(records).await.unwrap();
+    Uuid::parse_str(&id).unwrap();
+    assert_eq!(agent_id(records).await.unwrap(), id);
+}
+
+/// Announces a peer that answers, over loopback too.
+async fn announced(peer: &FakePeer) -> TestNode {
+    let port = peer.url.rsplit(':').next().unwrap().parse().unwrap();
+    let setup = Setup {
+        name: "nova9",
+        discovery: Discovery::Announce(Announcement {
+            port,
+            manifest_url: format!("{}/manifest", peer.url),
+        }),
+        with_loopback: true,
+        ..Setup::default()
+    };
+    let node = TestNode::start(setup).await;
+    peer.says("agent_id", json!(node.id));
+    node
+}
+
+async fn becomes(node: &TestNode, peer: &str, status: Status) {
+    let mut changes = node.lan.peers().changes();
+    let seen = async {
+        while node.lan.peers().show(peer).map(|peer| peer.status).ok() != Some(status) {
+            changes.changed().await.unwrap();
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), seen)
+        .await
+        .expect("it is seen in time");
+}
+
+#[tokio::test]
+async fn nodes_find_each_other_and_a_goodbye_is_heard() {
+    let peer = FakePeer::start("nova9", &[("radio", "电台")], Manner::Does("ok")).await;
+    let looking = Setup {
+        name: "desk",
+        discovery: Discovery::Look,
+        with_loopback: true,
+        ..Setup::default()
+    };
+    let looking = TestNode::start(looking).await;
+    let other = announced(&peer).await;
+    becomes(&looking, &other.id, Status::Online).await;
+    let found = looking.lan.peers().show(&other.id).unwrap();
+    assert_eq!(
+        (found.origin, found.capabilities[0].id.as_str()),
+        (Origin::Found, "radio")
+    );
+    assert!(
+        looking.lan.peers().show(&looking.id).is_err(),
+        "nobody is their own peer"
+    );
+    assert!(other.lan.peers().show(&other.id).is_err());
+    let _ = other.tasks.drain(Duration::from_secs(10)).await;
+    becomes(&looking, &other.id, Status::Offline).await;
+}
+
+/// Another implementation reads what we announce; it is asked where the test environment has it.
+#[tokio::test]
+async fn zeroconf_of_python_reads_our_announcement() {
+    const BROWSE: &str = r#"
+import sys, threading
+from zeroconf import ServiceBrowser, ServiceListener, Zeroconf
+wanted, found = sys.argv[1], threading.Event()
+class Listener(ServiceListener):
+    def add_service(self, zc, kind, name):
+        info = zc.get_service_info(kind, name)
+        if info and (info.decoded_properties or {}).get("agent_id") == wanted:
+            print(name, sorted(info.decoded_properties)); found.set()
+    def update_service(self, zc, kind, name): self.add_service(zc, kind, name)
+    def remove_service(self, zc, kind, name): pass
+zc = Zeroconf()
+ServiceBrowser(zc, "_acp-agent._tcp.local.", Listener())
+ok = found.wait(20)
+zc.close()
+sys.exit(0 if ok else 1)
+"#;
+    let Some(python) = std::env::var_os("AGENTCRAFT_TEST_PYTHON") else {
+        return;
+    };
+    let has_it = std::process::Command::new(&python)
+        .args(["-c", "import zeroconf"])
+        .output();
+    if !has_it.is_ok_and(|output| output.status.success()) {
+        return;
+    }
+    let peer = FakePeer::start("nova9", &[], Manner::Does("ok")).await;
+    let node = announced(&peer).await;
+    let id = node.id.clone();
+    let browse = node.tasks.spawn_blocking(move |_| {
+        std::process::Command::new(python)
+            .args(["-c", BROWSE, &id])
+            .output()
+            .unwrap()
+    });
+    let output = browse.await.unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{told} {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let instance = format!("{}.nova9._acp-agent._tcp.local.", node.id);
+    assert_eq!(
+        told.trim(),
+        format!("{instance} ['agent_id', 'manifest_url', 'version']")
+    );
+}

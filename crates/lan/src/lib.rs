@@ -1,0 +1,40 @@
+//! Nodes that find each other: discovery, skills of peers, routing of intents, pairing.
+//!
+//! [`Lan`] puts the parts together. `terms`, `rank`, `answers`, `announcement` and the code of a pairing decide without
+//! touching anything; the rest speaks to peers, keeps what it learns, and writes skills.
+
+mod announcement;
+mod answers;
+mod client;
+mod discovery;
+mod error;
+mod forge;
+mod intents;
+mod lan;
+mod pairing;
+mod peer;
+mod peers;
+mod ports;
+mod rank;
+mod routes;
+mod terms;
+
+#[cfg(test)]
+mod test_support;
+
+pub use answers::{AnswerRule, AnsweredBy, Decision, Question, decide};
+pub use client::ClientError;
+pub use discovery::{Announcement, Discovery};
+pub use error::LanError;
+pub use forge::{Forge, ForgeError, Forged};
+pub use intents::{
+    Answered, Intent, IntentOptions, IntentStatus, Intents, Leg, LegError, LegStatus,
+    RemoteSession, RemoteSessions, Tried,
+};
+pub use lan::{Lan, LanConfig, Ports, agent_id};
+pub use pairing::{Asked, Pairing, RequestView, StandingStatus};
+pub use peer::{CapabilityView, Origin, PeerView, Status};
+pub use peers::{NewPeer, PEERS_MAX, Peers, Ping};
+pub use ports::{Grants, Human, Issued, PortFuture};
+pub use rank::{Index, Ranked, Skill, route};
+pub use routes::OPEN_PATHS;

@@ -1,0 +1,248 @@
+//! Speaking to peers to learn whether they are there and what they can do.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use tracing::{debug, info};
+use wire::runs::Manifest;
+
+use super::{NewPeer, Peers, Sighting, stranger};
+use crate::{
+    client::{Address, Certificate, Client, ClientError, hex, normal},
+    error::LanError,
+    peer::{Origin, Peer, PeerView, Status, now},
+};
+
+/// The longest id of a peer; it is a UUID.
+const ID_MAX: usize = 64;
+
+/// How a peer answered.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ping {
+    pub peer: PeerView,
+    /// Absent when nobody answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub millis: Option<f64>,
+}
+
+impl Peers {
+    /// Makes a peer known by its address: asks it who it is.
+    pub async fn add(&self, new: NewPeer) -> Result<PeerView, LanError> {
+        let fingerprint = new.fingerprint.as_deref().map(normal).transpose();
+        let fingerprint = fingerprint.map_err(|what| LanError::Invalid { what })?;
+        let certificate = match &fingerprint {
+            Some(fingerprint) => Certificate::Pinned(fingerprint.clone()),
+            None => Certificate::Roots,
+        };
+        let url = crate::client::base_of(&new.url)?;
+        let address = Address {
+            url: url.clone(),
+            token: new.token.clone(),
+            certificate,
+        };
+        let (manifest, agents) = Client::new(address)?.manifest().await?;
+        let id = id_of(&manifest, &url)?;
+        if self.node().is(&id) {
+            return Err(LanError::Ourselves);
+        }
+        self.ensure(stranger(&id, &manifest.name, url.clone(), Origin::Added))
+            .await?;
+        let peer = self
+            .change(&id, |peer| {
+                peer.origin = Origin::Added;
+                peer.url = url;
+                peer.token = new.token.or(peer.token.take());
+                peer.fingerprint = fingerprint.or(peer.fingerprint.take());
+                met(peer, manifest, agents);
+            })
+            .await?;
+        Ok(peer.view())
+    }
+
+    /// Asks whether a peer is there.
+    pub async fn ping(&self, id: &str) -> Result<Ping, LanError> {
+        let peer = self.find(id)?;
+        let start = Instant::now();
+        let answered = match Client::new(peer.address()) {
+            Ok(client) => client.ping().await,
+            Err(error) => Err(error),
+        };
+        let elapsed = start.elapsed();
+        let peer = match &answered {
+            Ok(()) => self.answered(&peer.agent_id).await?,
+            Err(error) => self.failed(&peer.agent_id, error).await?,
+        };
+        Ok(Ping {
+            peer: peer.view(),
+            millis: answered.is_ok().then(|| millis(elapsed)),
+        })
+    }
+
+    /// A peer has announced itself.
+    pub(crate) async fn sighted(&self, sighting: Sighting) {
+        if self.node().is(&sighting.agent_id) || !is_id(&sighting.agent_id) {
+            return;
+        }
+        if let Err(error) = self.take_up(sighting).await {
+            debug!(error = %engine::chain(&error), "a peer that announced itself was not taken up");
+        }
+    }
+
+    async fn take_up(&self, sighting: Sighting) -> Result<(), LanError> {
+        let Sighting {
+            agent_id,
+            name,
+            version,
+            url,
+        } = sighting;
+        let known = match self.get(&agent_id) {
+            Ok(known) => known,
+            Err(_) => {
+                info!(peer = %agent_id, %url, "a peer has appeared");
+                self.ensure(stranger(&agent_id, &name, url.clone(), Origin::Found))
+                    .await?
+            }
+        };
+        if known.url != url {
+            if !known.may_move_to(&url) {
+                debug!(peer = %agent_id, %url, "a peer is announced where we do not follow");
+                return Ok(());
+            }
+            self.change(&agent_id, |peer| peer.url = url).await?;
+        }
+        let is_new = known.manifest.is_none() || version.as_deref() != known.version();
+        if is_new || known.status == Status::Offline {
+            self.refresh(&agent_id).await?;
+        } else {
+            self.answered(&agent_id).await?;
+        }
+        Ok(())
+    }
+
+    /// A peer has said goodbye, or its announcement ran out.
+    pub(crate) async fn gone(&self, agent_id: &str) {
+        let marked = self
+            .change(agent_id, |peer| peer.status = Status::Offline)
+            .await;
+        if let Err(error) = marked {
+            debug!(error = %engine::chain(&error), "a peer that went was not known");
+        }
+    }
+
+    /// Asks a peer what it can do now.
+    pub async fn refresh(&self, id: &str) -> Result<PeerView, LanError> {
+        let _turn = self
+            .inner
+            .contacts
+            .acquire()
+            .await
+            .expect("it is never closed");
+        let peer = self.find(id)?;
+        let address = peer.address();
+        let certificate = address.certificate.clone();
+        let answered = match Client::new(address) {
+            Ok(client) => client.manifest().await,
+            Err(error) => Err(error),
+        };
+        let learnt = match certificate {
+            Certificate::Learn(seen) => seen.fingerprint(),
+            Certificate::Roots | Certificate::Pinned(_) => None,
+        };
+        let changed = match answered {
+            Ok((manifest, agents)) => {
+                let is_it = manifest
+                    .agent_id
+                    .as_deref()
+                    .is_none_or(|id| id == peer.agent_id);
+                self.change(&peer.agent_id, |peer| {
+                    peer.fingerprint = peer.fingerprint.take().or(learnt);
+                    if is_it {
+                        met(peer, manifest, agents);
+                    } else {
+                        peer.status = Status::Offline;
+                        peer.trouble = Some("another node answers at its address".to_owned());
+                    }
+                })
+                .await?
+            }
+            Err(error) if matches!(error.status(), Some(401 | 403)) => {
+                self.change(&peer.agent_id, |peer| {
+                    peer.fingerprint = peer.fingerprint.take().or(learnt);
+                    peer.status = Status::Online;
+                    peer.last_seen = Some(now());
+                    peer.trouble = Some("it wants to be paired with".to_owned());
+                })
+                .await?
+            }
+            Err(error) => self.failed(&peer.agent_id, &error).await?,
+        };
+        Ok(changed.view())
+    }
+
+    /// A peer has answered something.
+    pub(crate) async fn answered(&self, id: &str) -> Result<Peer, LanError> {
+        self.change(id, |peer| {
+            peer.status = Status::Online;
+            peer.last_seen = Some(now());
+        })
+        .await
+    }
+
+    /// A peer did not answer: it is marked at once, and the network is asked, so that everybody's announcements of it end
+    /// before their time.
+    pub(crate) async fn failed(&self, id: &str, error: &ClientError) -> Result<Peer, LanError> {
+        let trouble = error.to_string();
+        let peer = self
+            .change(id, |peer| {
+                peer.status = Status::Offline;
+                peer.trouble = Some(trouble);
+            })
+            .await?;
+        if let Some(verify) = self.inner.verify.get()
+            && error.is_away()
+        {
+            let _ = verify.try_send(peer.agent_id.clone()); // Too many at once: the next failure asks again.
+        }
+        Ok(peer)
+    }
+}
+
+/// What a peer said of itself is taken over when its version says that it changed.
+fn met(peer: &mut Peer, manifest: Manifest, agents: Vec<String>) {
+    let is_same = peer
+        .manifest
+        .as_ref()
+        .is_some_and(|known| known.version.is_some() && known.version == manifest.version);
+    if !is_same {
+        peer.manifest = Some(manifest);
+    }
+    peer.agents = agents;
+    peer.status = Status::Online;
+    peer.last_seen = Some(now());
+    peer.trouble = None;
+}
+
+/// A server of the standard alone has no id; its address stands for it.
+fn id_of(manifest: &Manifest, url: &str) -> Result<String, LanError> {
+    use sha2::{Digest, Sha256};
+    match &manifest.agent_id {
+        Some(id) if is_id(id) => Ok(id.clone()),
+        Some(_) => Err(LanError::Invalid {
+            what: "the peer calls itself by something that is no id".to_owned(),
+        }),
+        None => Ok(format!(
+            "at-{}",
+            &hex(&Sha256::digest(url.as_bytes()))[..16]
+        )),
+    }
+}
+
+fn is_id(id: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    (1..=ID_MAX).contains(&id.len()) && id.bytes().all(plain)
+}
+
+fn millis(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1_000_000.0).round() / 1000.0
+}

@@ -1,0 +1,216 @@
+//! Tests of the registry: who is kept, moved, marked and refused.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::test_support::{FakePeer, Manner, TestNode};
+
+async fn radio(name: &str) -> FakePeer {
+    FakePeer::start(name, &[("radio", "电台搜索与播放控制")], Manner::Does("ok")).await
+}
+
+fn sighting(peer: &FakePeer, version: &str) -> Sighting {
+    Sighting {
+        agent_id: peer.id.clone(),
+        name: "announced".to_owned(),
+        version: Some(version.to_owned()),
+        url: peer.url.clone(),
+    }
+}
+
+fn skill(node: &TestNode, alias: &str) -> Option<Value> {
+    let path = node
+        .configs
+        .join(format!("skills/remote/{alias}.skill.yaml"));
+    let text = std::fs::read_to_string(path).ok()?;
+    Some(serde_saphyr::from_str(&text).unwrap())
+}
+
+#[tokio::test]
+async fn a_peer_that_appears_is_bound_and_one_that_goes_is_marked() {
+    let (node, peer) = (TestNode::plain().await, radio("nova9").await);
+    let peers = node.lan.peers();
+    peers.sighted(sighting(&peer, "1")).await;
+    let seen = peers.show(&peer.id).unwrap();
+    assert_eq!(
+        (seen.status, seen.origin, seen.name.as_str()),
+        (Status::Online, Origin::Found, "nova9")
+    );
+    assert_eq!(skill(&node, &seen.alias).unwrap()["status"], "online");
+    assert_eq!(peers.index().route("放电台").len(), 1);
+    peers.gone(&peer.id).await;
+    let gone = peers.show(&peer.id).unwrap();
+    assert_eq!(gone.status, Status::Offline);
+    assert!(gone.last_seen.is_some());
+    assert_eq!(skill(&node, &gone.alias).unwrap()["status"], "offline");
+    assert_eq!(
+        peers.index().route("放电台"),
+        [],
+        "nobody is sent to who is away"
+    );
+    assert_eq!(
+        node.journal("peer.").await.len(),
+        3,
+        "added, online, offline"
+    );
+}
+
+#[tokio::test]
+async fn a_new_version_is_fetched_and_the_same_one_is_not() {
+    let (node, peer) = (TestNode::plain().await, radio("nova9").await);
+    let peers = node.lan.peers();
+    peers.sighted(sighting(&peer, "1")).await;
+    let capabilities = json!([{ "id": "calendar", "description": "日历" }]);
+    peer.says("capabilities", capabilities);
+    peers.sighted(sighting(&peer, "1")).await;
+    assert_eq!(peers.show(&peer.id).unwrap().capabilities[0].id, "radio");
+    peer.says("version", json!("2"));
+    peers.sighted(sighting(&peer, "2")).await;
+    let seen = peers.show(&peer.id).unwrap();
+    assert_eq!(
+        (seen.version.as_deref(), seen.capabilities[0].id.as_str()),
+        (Some("2"), "calendar")
+    );
+    assert_eq!(
+        skill(&node, &seen.alias).unwrap()["source"]["manifest_version"],
+        "2"
+    );
+}
+
+#[tokio::test]
+async fn our_own_announcement_is_ignored() {
+    let (node, peer) = (TestNode::plain().await, radio("nova9").await);
+    let own = Sighting {
+        agent_id: node.id.clone(),
+        ..sighting(&peer, "1")
+    };
+    node.lan.peers().sighted(own).await;
+    assert_eq!(node.lan.peers().list(), []);
+    peer.says("agent_id", json!(node.id));
+    let new = NewPeer {
+        url: peer.url.clone(),
+        ..NewPeer::default()
+    };
+    assert!(matches!(
+        node.lan.peers().add(new).await,
+        Err(LanError::Ourselves)
+    ));
+}
+
+#[tokio::test]
+async fn an_announcement_does_not_take_over_a_peer_that_gets_a_secret() {
+    let (node, peer, impostor) = (
+        TestNode::plain().await,
+        radio("nova9").await,
+        radio("evil").await,
+    );
+    let peers = node.lan.peers();
+    let new = NewPeer {
+        url: peer.url.clone(),
+        token: Some("secret".to_owned()),
+        fingerprint: None,
+    };
+    let known = peers.add(new).await.unwrap();
+    impostor.says("agent_id", json!(peer.id));
+    let lie = Sighting {
+        agent_id: peer.id.clone(),
+        ..sighting(&impostor, "9")
+    };
+    peers.sighted(lie).await;
+    let by_alias = Sighting {
+        agent_id: known.alias.clone(),
+        ..sighting(&impostor, "9")
+    };
+    peers.sighted(by_alias).await;
+    assert_eq!(peers.show(&peer.id).unwrap().url, peer.url);
+}
+
+#[tokio::test]
+async fn another_node_at_the_address_of_a_peer_is_not_that_peer() {
+    let (node, peer) = (TestNode::plain().await, radio("nova9").await);
+    node.knows(&peer).await;
+    peer.says("agent_id", json!("somebody-else"));
+    let seen = node.lan.peers().refresh(&peer.id).await.unwrap();
+    assert_eq!(seen.status, Status::Offline);
+    assert!(seen.trouble.unwrap().contains("another node"));
+}
+
+#[tokio::test]
+async fn two_peers_with_one_name_have_two_skills() {
+    let (node, one, two) = (
+        TestNode::plain().await,
+        radio("nova9").await,
+        radio("nova9").await,
+    );
+    node.knows(&one).await;
+    node.knows(&two).await;
+    let aliases: Vec<String> = node
+        .lan
+        .peers()
+        .list()
+        .into_iter()
+        .map(|peer| peer.alias)
+        .collect();
+    assert_eq!(aliases.len(), 2);
+    assert_eq!(aliases[1], format!("nova9-{}", &two.id[..8]));
+    assert!(aliases.iter().all(|alias| skill(&node, alias).is_some()));
+}
+
+#[tokio::test]
+async fn a_ping_tells_who_is_there_and_marks_who_is_not() {
+    let (node, peer) = (TestNode::plain().await, radio("nova9").await);
+    node.knows(&peer).await;
+    let there = node.lan.peers().ping("nova9").await.unwrap();
+    assert!(there.millis.is_some() && there.peer.status == Status::Online);
+    peer.dies().await;
+    let gone = node.lan.peers().ping("nova9").await.unwrap();
+    assert!(gone.millis.is_none() && gone.peer.status == Status::Offline);
+    assert!(matches!(
+        node.lan.peers().ping("nobody").await,
+        Err(LanError::NoPeer { .. })
+    ));
+}
+
+#[tokio::test]
+async fn peers_outlive_the_daemon_and_are_taken_to_be_away_until_they_answer() {
+    let (node, peer) = (TestNode::plain().await, radio("nova9").await);
+    node.knows(&peer).await;
+    let reopened = Peers::open(
+        node.lan.peers().node().clone(),
+        node.lan.peers().records().clone(),
+        Forge::new(node.configs.clone()),
+        Tasks::new(),
+    );
+    let reopened = reopened.await.unwrap();
+    assert_eq!(reopened.show("nova9").unwrap().status, Status::Offline);
+    assert_eq!(
+        reopened.refresh(&peer.id).await.unwrap().status,
+        Status::Online
+    );
+}
+
+#[tokio::test]
+async fn a_server_of_the_standard_alone_is_known_by_its_agents() {
+    use axum::{Json, Router, routing::get};
+    let node = TestNode::plain().await;
+    let agents = json!({ "agents": [{ "name": "echo", "description": "says it again" }] });
+    let router = Router::new().route("/agents", get(move || async move { Json(agents) }));
+    let url = crate::test_support::serve(router, &node.tasks).await;
+    let new = NewPeer {
+        url,
+        ..NewPeer::default()
+    };
+    let peer = node.lan.peers().add(new).await.unwrap();
+    assert!(peer.id.starts_with("at-"), "{}", peer.id);
+    assert_eq!(peer.capabilities[0].id, "echo");
+    assert_eq!(node.lan.peers().get(&peer.id).unwrap().agents, ["echo"]);
+}
+
+#[tokio::test]
+async fn a_peer_that_is_removed_is_forgotten_with_its_files() {
+    let (node, peer) = (TestNode::plain().await, radio("nova9").await);
+    node.knows(&peer).await;
+    node.lan.pairing().remove("nova9").await.unwrap();
+    assert_eq!(node.lan.peers().list(), []);
+    assert_eq!(skill(&node, "nova9"), None);
+}

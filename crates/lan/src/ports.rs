@@ -1,0 +1,40 @@
+//! What this crate needs of others: tokens for peers that pair, and a human to ask.
+
+use std::{collections::BTreeSet, pin::Pin};
+
+use crate::answers::Question;
+
+/// An answer that comes later.
+pub type PortFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Makes and ends tokens of this node.
+pub trait Grants: Send + Sync {
+    /// A token for somebody of that name; the error is in words.
+    fn issue(&self, name: String, rights: BTreeSet<String>) -> PortFuture<Result<Issued, String>>;
+
+    /// Ends a token; one that is not there is no error.
+    fn revoke(&self, token_id: String) -> PortFuture<Result<(), String>>;
+}
+
+/// A token that was made.
+pub struct Issued {
+    pub token_id: String,
+    pub token: String,
+}
+
+/// Somebody who may be there.
+pub trait Human: Send + Sync {
+    /// What they answer; nothing if nobody is there, and then the run goes on waiting.
+    fn ask(&self, question: Question) -> PortFuture<Option<String>>;
+
+    /// Something they should know, and need not answer.
+    fn tell(&self, words: String);
+}
+
+impl std::fmt::Debug for Issued {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Issued")
+            .field("token_id", &self.token_id)
+            .finish_non_exhaustive()
+    }
+}

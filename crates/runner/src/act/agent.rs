@@ -1,0 +1,175 @@
+//! A step that prompts an agent: whichever kind it is, its turn is told inside the run's.
+
+mod direct;
+mod managed;
+
+use domain::turn::{EventKind, Stop, Usage};
+use workflow::{AgentAction, OutputFormat, Provider, SessionUse, StepResult, StepStatus, Tokens};
+
+use super::{Act, context};
+
+/// What is kept of an answer.
+const ANSWER_MAX: usize = 4 * 1024 * 1024;
+
+/// How a turn of a step's agent came out.
+#[derive(Debug)]
+struct Spoken {
+    stop: Stop,
+    text: String,
+    usage: Usage,
+    /// What continues the conversation later.
+    session: Option<String>,
+}
+
+pub(super) async fn run(act: &Act, action: AgentAction) -> StepResult {
+    let context = match context::of(&action, &act.scene) {
+        Ok(context) => context,
+        Err(why) => return StepResult::failed(1, why),
+    };
+    let spoken = match &action.provider {
+        Provider::Template(_) | Provider::Agent(_) => managed::speak(act, &action, context).await,
+        Provider::Named(name) => match direct::backend(name) {
+            Some(_) => direct::speak(act, &action, context).await,
+            None => managed::speak(act, &action, context).await,
+        },
+        Provider::Known(_) | Provider::Acp(_) => direct::speak(act, &action, context).await,
+    };
+    match spoken {
+        Ok(spoken) => result(&action, spoken),
+        Err(why) if act.stop.is_cancelled() => cancelled(why),
+        Err(why) => StepResult::failed(1, why),
+    }
+}
+
+fn cancelled(why: String) -> StepResult {
+    StepResult {
+        status: StepStatus::Cancelled,
+        exit_code: 130,
+        error: Some(why),
+        ..StepResult::default()
+    }
+}
+
+fn result(action: &AgentAction, spoken: Spoken) -> StepResult {
+    let mut result = match spoken.stop {
+        Stop::EndTurn | Stop::MaxTokens | Stop::MaxTurnRequests => {
+            StepResult::succeeded(spoken.text)
+        }
+        Stop::Cancelled => cancelled("cancelled".to_owned()),
+        Stop::Refusal => StepResult::failed(1, "the agent refused"),
+        Stop::Failed { message } => StepResult::failed(1, message),
+    };
+    result.session = match action.session {
+        SessionUse::Once => None,
+        SessionUse::Keep | SessionUse::Continue { .. } => spoken.session,
+    };
+    result.tokens = tokens(spoken.usage, &result.output);
+    shape(action.output_format, result)
+}
+
+/// The answer as the step wants it.
+fn shape(format: OutputFormat, mut result: StepResult) -> StepResult {
+    if result.status != StepStatus::Succeeded {
+        return result;
+    }
+    match format {
+        OutputFormat::Raw => {}
+        OutputFormat::Text => result.output = without_fence(&result.output).to_owned(),
+        OutputFormat::Json => {
+            let text = without_fence(&result.output);
+            match serde_json::from_str(text) {
+                Ok(value) => result.response = Some(value),
+                Err(error) => {
+                    let why = format!("the answer is not JSON: {error}");
+                    return StepResult {
+                        output: result.output,
+                        ..StepResult::failed(1, why)
+                    };
+                }
+            }
+        }
+    }
+    result
+}
+
+/// The inside of a block of code, if the whole answer is one.
+fn without_fence(text: &str) -> &str {
+    let trimmed = text.trim();
+    let inside = trimmed
+        .strip_prefix("```")
+        .and_then(|rest| rest.strip_suffix("```"))
+        .and_then(|rest| rest.split_once('\n'));
+    inside.map_or(trimmed, |(_, inside)| inside.trim_end())
+}
+
+fn tokens(usage: Usage, output: &str) -> Tokens {
+    match (usage.input_tokens, usage.output_tokens) {
+        (None, None) => Tokens {
+            input: 0,
+            // About four letters each, where the agent does not say.
+            output: output.len() as u64 / 4,
+            estimated: true,
+        },
+        (input, output) => Tokens {
+            input: input.unwrap_or(0),
+            output: output.unwrap_or(0),
+            estimated: false,
+        },
+    }
+}
+
+/// What an agent has said in its turn, gathered from its events.
+#[derive(Debug, Default)]
+struct Answered {
+    text: String,
+    usage: Usage,
+}
+
+impl Answered {
+    /// Passes an event on to whoever watches the run, if it is of interest there.
+    fn hear(&mut self, act: &Act, kind: &EventKind) {
+        match kind {
+            EventKind::Text { text } if self.text.len() + text.len() <= ANSWER_MAX => {
+                self.text.push_str(text);
+            }
+            EventKind::Usage(usage) => self.usage = *usage,
+            EventKind::TurnStarted { .. }
+            | EventKind::TurnEnded { .. }
+            | EventKind::Ask(_)
+            | EventKind::AskSettled { .. }
+            | EventKind::Other { .. } => return, // The run has its own.
+            EventKind::Text { .. }
+            | EventKind::Thought { .. }
+            | EventKind::ToolCall(_)
+            | EventKind::ToolUpdate(_)
+            | EventKind::Artifact { .. }
+            | EventKind::Notice { .. } => {}
+            EventKind::Plan { .. } => return, // The plan of the turn is the plan of the run.
+        }
+        act.audience.inner(&act.path, kind.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fence_around_the_whole_answer_is_taken_away() {
+        for (text, inside) in [
+            ("```json\n{\"a\":1}\n```", "{\"a\":1}"),
+            ("  plain  ", "plain"),
+            ("```\ncode\n```\nand words", "```\ncode\n```\nand words"),
+        ] {
+            assert_eq!(without_fence(text), inside);
+        }
+    }
+
+    #[test]
+    fn an_answer_that_should_be_json_and_is_not_fails_the_step() {
+        let shaped = shape(OutputFormat::Json, StepResult::succeeded("nope"));
+        assert_eq!(shaped.status, StepStatus::Failed);
+        let shaped = shape(OutputFormat::Json, StepResult::succeeded("[1]"));
+        assert_eq!(shaped.response, Some(serde_json::json!([1])));
+    }
+}

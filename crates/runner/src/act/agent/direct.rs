@@ -1,0 +1,265 @@
+//! An agent that exists for the step alone: a program in print mode, a model endpoint, a program that speaks ACP.
+
+use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
+
+use engine::{
+    AcpProcess, AskRequest, Driver, DriverSurroundings, EndpointAgent, EventLog, OpenSession, Page,
+    PrintProgram, SessionSink, Turn, TurnOptions, chain,
+};
+use platform::{Group, Spawn, process::Stream};
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use workflow::{AgentAction, Provider, SessionUse};
+
+use super::{Act, Answered, Spoken};
+use crate::{act::context::Context, surroundings};
+
+/// What a program has to end by itself after SIGTERM.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Questions of an agent that wait; it asks one at a time.
+const ASKS_MAX: usize = 16;
+
+/// Events taken at a time.
+const PAGE: usize = 256;
+
+/// The backend that a provider's name stands for.
+pub(super) fn backend(provider: &str) -> Option<&'static str> {
+    Some(match provider {
+        "claude" | "claude-code" => "claude-code",
+        "codex" => "codex",
+        "gemini" => "gemini",
+        "qwen" => "qwen",
+        "github_copilot" | "copilot" => "copilot",
+        "opencode" => "opencode",
+        "openai_compatible" => "openai-compatible",
+        _ => return None,
+    })
+}
+
+pub(super) async fn speak(
+    act: &Act,
+    action: &AgentAction,
+    context: Context,
+) -> Result<Spoken, String> {
+    let (driver, process) = connect(act, action).await?;
+    let spoken = converse(act, action, context, &*driver).await;
+    drop(driver);
+    if let Some(process) = process {
+        process.end(GRACE).await;
+    }
+    spoken
+}
+
+type Connected = (Arc<dyn Driver>, Option<Group>);
+
+async fn connect(act: &Act, action: &AgentAction) -> Result<Connected, String> {
+    let around = act.scene.surroundings(&act.path);
+    let name = match &action.provider {
+        Provider::Acp(words) => return start(act, words, around).await,
+        Provider::Known(name)
+        | Provider::Named(name)
+        | Provider::Template(name)
+        | Provider::Agent(name) => name,
+    };
+    let backend = backend(name).ok_or_else(|| format!("there is no driver for {name} here"))?;
+    let model = text(&action.options, "model");
+    let driver = if backend == "openai-compatible" {
+        let agent = EndpointAgent {
+            backend: backend.to_owned(),
+            config: endpoint(&action.options, &around)?,
+            model,
+            around,
+        };
+        (act.scene.node.drivers.endpoint.make(agent)).map_err(|error| chain(&error))?
+    } else {
+        let program = PrintProgram {
+            backend: backend.to_owned(),
+            program: text(&action.options, "executable").map(PathBuf::from),
+            args: Some(Vec::new()),
+            model,
+            around,
+        };
+        let driver = (act.scene.node.drivers.print)(program);
+        driver.ok_or_else(|| format!("{name} cannot be run once for a prompt"))?
+    };
+    Ok((driver, None))
+}
+
+/// The options of the format in the words of the backend.
+fn endpoint(
+    options: &Map<String, Value>,
+    around: &DriverSurroundings,
+) -> Result<Map<String, Value>, String> {
+    let mut config = Map::new();
+    for (theirs, ours) in [
+        ("base_url", "baseUrl"),
+        ("temperature", "temperature"),
+        ("top_p", "topP"),
+        ("max_tokens", "maxTokens"),
+        ("max_completion_tokens", "maxCompletionTokens"),
+        ("api_key_env", "apiKeyEnv"),
+    ] {
+        if let Some(value) = options.get(theirs) {
+            config.insert(ours.to_owned(), value.clone());
+        }
+    }
+    if !config.contains_key("baseUrl") {
+        let variable = around
+            .environment
+            .get(std::ffi::OsStr::new("OPENAI_BASE_URL"));
+        let url = variable.ok_or("openai_compatible needs options.base_url or OPENAI_BASE_URL")?;
+        let url = Value::String(url.to_string_lossy().into_owned());
+        config.insert("baseUrl".to_owned(), url);
+    }
+    if options.contains_key("api_key") {
+        return Err("options.api_key would put the key into the file; put it into OPENAI_API_KEY, or name a variable in options.api_key_env".to_owned());
+    }
+    Ok(config)
+}
+
+async fn start(
+    act: &Act,
+    words: &[String],
+    around: DriverSurroundings,
+) -> Result<Connected, String> {
+    let (program, args) = words.split_first().ok_or("acp: needs a command")?;
+    let tag = surroundings::tag(&act.scene.node.around.agent, &act.path);
+    let owner = around.owner.tag(&tag).map_err(|error| error.to_string())?;
+    let spawn = Spawn {
+        args: args.iter().map(OsString::from).collect(),
+        env: around.environment.clone(),
+        stdin: Stream::Piped,
+        stdout: Stream::Piped,
+        ..Spawn::new(program, &act.scene.cwd, owner)
+    };
+    let guardian = around.guardian.clone();
+    let spawned = around
+        .tasks
+        .spawn_blocking(move |_| spawn.spawn(&guardian))
+        .await;
+    let (group, pipes) = spawned
+        .map_err(|_| "the program is shutting down".to_owned())?
+        .map_err(|error| chain(&error))?;
+    let (Some(stdin), Some(stdout)) = (pipes.stdin, pipes.stdout) else {
+        return Err("the agent has no standard streams".to_owned());
+    };
+    let process = AcpProcess {
+        stdin,
+        stdout,
+        around,
+    };
+    match (act.scene.node.drivers.acp)(process).await {
+        Ok(driver) => Ok((driver, Some(group))),
+        Err(error) => {
+            group.end(GRACE).await;
+            Err(chain(&error))
+        }
+    }
+}
+
+async fn converse(
+    act: &Act,
+    action: &AgentAction,
+    context: Context,
+    driver: &dyn Driver,
+) -> Result<Spoken, String> {
+    let log = Arc::new(EventLog::new(1));
+    let (asks, questions) = mpsc::channel(ASKS_MAX);
+    let opened = driver
+        .open(OpenSession {
+            cwd: folder(act, action),
+            mcp_servers: act.scene.mcp_servers.clone(),
+            resume: match &action.session {
+                SessionUse::Once | SessionUse::Keep => None,
+                SessionUse::Continue { session } => Some(session.clone()),
+            },
+            sink: SessionSink::new(log.clone(), asks),
+        })
+        .await
+        .map_err(|error| chain(&error))?;
+    let cancel = CancellationToken::new();
+    let turn = driver.turn(Turn {
+        session: opened.id.clone(),
+        prompt: context.prompt,
+        options: TurnOptions {
+            append_system_prompt: context.system,
+            max_turns: action
+                .options
+                .get("max_turns")
+                .and_then(Value::as_u64)
+                .and_then(|turns| u32::try_from(turns).ok()),
+            model: text(&action.options, "model"),
+            ..TurnOptions::default()
+        },
+        cancel: cancel.clone(),
+    });
+    let mut answered = Answered::default();
+    let stop = listen(act, turn, &log, questions, &cancel, &mut answered).await;
+    driver.close(&opened.id).await;
+    Ok(Spoken {
+        stop: stop.map_err(|error| chain(&error))?,
+        text: answered.text,
+        usage: answered.usage,
+        session: Some(opened.id),
+    })
+}
+
+/// Passes on what happens until the turn is over.
+async fn listen(
+    act: &Act,
+    turn: engine::DriverFuture<'_, Result<domain::turn::Stop, engine::DriverError>>,
+    log: &EventLog,
+    mut questions: mpsc::Receiver<AskRequest>,
+    cancel: &CancellationToken,
+    answered: &mut Answered,
+) -> Result<domain::turn::Stop, engine::DriverError> {
+    let mut turn = turn;
+    let mut next = 1;
+    let stop = loop {
+        next = pass_on(act, log, next, answered);
+        tokio::select! { biased;
+            () = act.stop.cancelled(), if !cancel.is_cancelled() => cancel.cancel(),
+            stop = &mut turn => break stop,
+            Some(question) = questions.recv() => {
+                next = pass_on(act, log, next, answered);
+                let answer = tokio::select! { biased;
+                    () = act.stop.cancelled() => domain::turn::Answer::Declined,
+                    answer = act.audience.ask(question.kind, question.raw) => answer,
+                };
+                let _ = question.answer.send(answer); // The agent may have given up.
+            }
+            () = log.newer_than(next - 1) => {}
+        }
+    };
+    pass_on(act, log, next, answered);
+    act.audience.silence(&act.path);
+    stop
+}
+
+fn pass_on(act: &Act, log: &EventLog, mut next: u64, answered: &mut Answered) -> u64 {
+    while let Page::Events(events) = log.read(next, PAGE) {
+        let Some(last) = events.last() else {
+            break;
+        };
+        next = last.seq + 1;
+        for event in &events {
+            answered.hear(act, &event.kind);
+        }
+        // Nobody reads them again, and the driver waits while too many are kept.
+        log.stored(last.seq);
+    }
+    next
+}
+
+fn folder(act: &Act, action: &AgentAction) -> PathBuf {
+    match &action.dir {
+        Some(dir) => act.scene.cwd.join(dir),
+        None => act.scene.cwd.clone(),
+    }
+}
+
+fn text(options: &Map<String, Value>, key: &str) -> Option<String> {
+    options.get(key).and_then(Value::as_str).map(str::to_owned)
+}

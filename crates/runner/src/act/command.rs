@@ -1,0 +1,220 @@
+//! A command line in a shell, or a script with its own interpreter, in a group of its own.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use engine::chain;
+use platform::{Exit, Group, Pipes, Spawn, process::Stream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use workflow::{CommandAction, StepResult, StepStatus};
+
+use super::Act;
+use crate::surroundings;
+
+/// What is kept of each stream unless the step says otherwise.
+const OUTPUT_MAX: usize = 1024 * 1024;
+
+/// The most a step may ask for; states are held in memory and in the store.
+const OUTPUT_MAX_MAX: usize = 16 * 1024 * 1024;
+
+/// What a command has to end by itself after SIGTERM.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How long what is in the pipes may take once the command is over: a child in the background may hold them open.
+const DRAIN_MAX: Duration = Duration::from_millis(500);
+
+/// How often whoever watches is shown what was printed meanwhile.
+const SHOW_EVERY: Duration = Duration::from_millis(250);
+
+pub(super) async fn run(act: &Act, command: &CommandAction) -> StepResult {
+    match start(act, command).await {
+        Ok((group, pipes)) => attend(act, command, group, pipes).await,
+        Err(why) => StepResult::failed(127, why),
+    }
+}
+
+async fn start(act: &Act, command: &CommandAction) -> Result<(Group, Pipes), String> {
+    let around = &act.scene.node.around;
+    let owner = around
+        .owner
+        .tag(&surroundings::tag(&around.agent, &act.path))
+        .map_err(|error| error.to_string())?;
+    let cwd = match &command.dir {
+        Some(dir) => act.scene.cwd.join(dir),
+        None => act.scene.cwd.clone(),
+    };
+    let (program, args) = interpreter(command);
+    let spawn = Spawn {
+        args,
+        env: act.scene.environment().clone(),
+        stdin: Stream::Piped,
+        stdout: Stream::Piped,
+        stderr: Stream::Piped,
+        ..Spawn::new(program, cwd, owner)
+    };
+    let guardian = around.guardian.clone();
+    let spawned = around
+        .tasks
+        .spawn_blocking(move |_| spawn.spawn(&guardian))
+        .await;
+    spawned
+        .map_err(|_| "the program is shutting down".to_owned())?
+        .map_err(|error| chain(&error))
+}
+
+/// The text itself is read from the standard input by an interpreter of its own; a line is an argument of the shell.
+fn interpreter(command: &CommandAction) -> (PathBuf, Vec<OsString>) {
+    match shebang(command) {
+        None => (
+            PathBuf::from("/bin/sh"),
+            vec!["-c".into(), OsString::from(&command.line)],
+        ),
+        Some(words) => {
+            let mut words = words.split_whitespace().map(OsString::from);
+            let program = words.next().unwrap_or_else(|| "/bin/sh".into());
+            let args = words.chain(["/dev/stdin".into()]).collect();
+            (PathBuf::from(program), args)
+        }
+    }
+}
+
+/// The interpreter that a script names.
+fn shebang(command: &CommandAction) -> Option<&str> {
+    command.script.as_ref()?;
+    command.line.lines().next()?.strip_prefix("#!")
+}
+
+async fn attend(act: &Act, command: &CommandAction, group: Group, pipes: Pipes) -> StepResult {
+    let limit = command.capture.max_size.map_or(OUTPUT_MAX, |size| {
+        usize::try_from(size)
+            .unwrap_or(OUTPUT_MAX)
+            .min(OUTPUT_MAX_MAX)
+    });
+    let (mut output, mut errors) = (Heard::new(limit), Heard::new(limit));
+    let ended = {
+        let script = shebang(command).map(|_| command.line.clone());
+        let mut reading = Box::pin(async {
+            tokio::join!(
+                feed(pipes.stdin, script),
+                hear(pipes.stdout, &mut output, Some(act)),
+                hear(pipes.stderr, &mut errors, None),
+            );
+        });
+        let mut read = false;
+        let ended = loop {
+            tokio::select! { biased;
+                () = act.stop.cancelled() => break None,
+                () = &mut reading, if !read => read = true,
+                exit = group.wait() => break Some(exit),
+            }
+        };
+        let exit = match ended {
+            Some(_) => group.reap_leftovers().await,
+            None => group.end(GRACE).await,
+        };
+        if !read {
+            let _ = tokio::time::timeout(DRAIN_MAX, &mut reading).await; // What came by then counts.
+        }
+        ended.map(|_| exit)
+    };
+    let (output_text, error_text) = (output.text(), errors.text());
+    act.audience
+        .whole_output(&act.path, &both(&output_text, &error_text));
+    let truncated = output.missed || errors.missed;
+    result(ended, output_text, error_text, truncated)
+}
+
+/// What people see: the output, and below it what the command complained about.
+fn both(output: &str, errors: &str) -> String {
+    let gap = match output {
+        "" => "",
+        output if output.ends_with('\n') => "",
+        _ => "\n",
+    };
+    format!(
+        "{output}{}{errors}",
+        if errors.is_empty() { "" } else { gap }
+    )
+}
+
+fn result(ended: Option<Exit>, output: String, stderr: String, truncated: bool) -> StepResult {
+    let (status, exit_code) = match ended {
+        None => (StepStatus::Cancelled, 130),
+        Some(Exit::Code(0)) => (StepStatus::Succeeded, 0),
+        Some(Exit::Code(code)) => (StepStatus::Failed, code),
+        // As shells tell it.
+        Some(Exit::Signal(signal)) => (StepStatus::Failed, 128 + signal),
+        Some(Exit::Lost) => (StepStatus::Failed, 1),
+    };
+    let error = (status == StepStatus::Failed).then(|| {
+        let last = stderr.trim().lines().last().unwrap_or_default();
+        match last {
+            "" => format!("exit code {exit_code}"),
+            last => format!("exit code {exit_code}: {last}"),
+        }
+    });
+    StepResult {
+        status,
+        output,
+        stderr,
+        exit_code,
+        error,
+        truncated,
+        ..StepResult::default()
+    }
+}
+
+/// What a command has printed, as far as it is kept.
+struct Heard {
+    bytes: Vec<u8>,
+    limit: usize,
+    missed: bool,
+}
+
+impl Heard {
+    fn new(limit: usize) -> Self {
+        Self {
+            bytes: Vec::new(),
+            limit,
+            missed: false,
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        let room = self.limit.saturating_sub(self.bytes.len());
+        self.missed |= bytes.len() > room;
+        self.bytes
+            .extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+}
+
+/// Reads to the end; what is beyond the limit is forgotten, so that the command is not stuck.
+async fn hear(source: Option<impl AsyncRead + Unpin>, heard: &mut Heard, act: Option<&Act>) {
+    let Some(mut source) = source else {
+        return;
+    };
+    let mut chunk = vec![0; 16 * 1024];
+    let mut shown = tokio::time::Instant::now();
+    while let Ok(count) = source.read(&mut chunk).await {
+        if count == 0 {
+            return;
+        }
+        heard.push(&chunk[..count]);
+        if let Some(act) = act
+            && shown.elapsed() >= SHOW_EVERY
+        {
+            act.audience.output_so_far(&act.path, &heard.text());
+            shown = tokio::time::Instant::now();
+        }
+    }
+}
+
+/// A script is given to its interpreter; any other command finds its input at the end.
+async fn feed(stdin: Option<platform::process::ChildStdin>, script: Option<String>) {
+    if let (Some(mut stdin), Some(script)) = (stdin, script) {
+        let _ = stdin.write_all(script.as_bytes()).await; // It may not want to read all of it.
+    }
+}

@@ -1,0 +1,93 @@
+//! Roles and skills that a step gives its agent, from the folders where people keep them.
+
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
+
+use platform::files;
+use workflow::AgentAction;
+
+use crate::surroundings::Scene;
+
+/// A role or a skill is a page of text.
+const FILE_MAX: u64 = 256 * 1024;
+
+const ROLES: [&str; 3] = [".agentcraft/roles", ".awf/roles", ".agents/roles"];
+const SKILLS: [&str; 4] = [
+    ".agentcraft/skills",
+    ".awf/skills",
+    ".agents/skills",
+    ".claude/skills",
+];
+const USER_ROLES: [&str; 2] = [".config/awf/roles", ".agents/roles"];
+const USER_SKILLS: [&str; 3] = [".config/awf/skills", ".agents/skills", ".claude/skills"];
+
+/// What the agent is told beside the prompt.
+#[derive(Debug, Default)]
+pub(super) struct Context {
+    pub(super) system: Option<String>,
+    pub(super) prompt: String,
+}
+
+/// The role comes before the step's own system prompt, skills come before the prompt.
+pub(super) fn of(action: &AgentAction, scene: &Scene) -> Result<Context, String> {
+    let role = match &action.role {
+        None => None,
+        Some(role) => {
+            let places = places(scene, "AWF_ROLES_PATH", &ROLES, &USER_ROLES);
+            let text = find(&places, role, "AGENTS.md");
+            Some(text.ok_or_else(|| format!("USER.INPUT.MISSING_ROLE: there is no role {role}"))?)
+        }
+    };
+    let system: Vec<String> = role
+        .into_iter()
+        .chain(action.system_prompt.clone())
+        .collect();
+    let mut prompt = String::new();
+    for skill in &action.skills {
+        let text = if skill.contains('/') {
+            read(&scene.cwd.join(skill)).or_else(|| read(&scene.cwd.join(skill).join("SKILL.md")))
+        } else {
+            let places = places(scene, "AWF_SKILLS_PATH", &SKILLS, &USER_SKILLS);
+            find(&places, skill, "SKILL.md")
+        };
+        let text =
+            text.ok_or_else(|| format!("USER.INPUT.MISSING_SKILL: there is no skill {skill}"))?;
+        prompt.push_str(&text);
+        prompt.push_str("\n\n");
+    }
+    prompt.push_str(&action.prompt);
+    Ok(Context {
+        system: (!system.is_empty()).then(|| system.join("\n\n")),
+        prompt,
+    })
+}
+
+/// The variable names the only folder, where it is set.
+fn places(scene: &Scene, variable: &str, local: &[&str], user: &[&str]) -> Vec<PathBuf> {
+    if let Some(folder) = scene.environment().get(OsStr::new(variable)) {
+        return vec![PathBuf::from(folder)];
+    }
+    let local = local.iter().map(|folder| scene.cwd.join(folder));
+    let home = scene.node.user_home.as_ref();
+    let user = user.iter().filter_map(|folder| Some(home?.join(folder)));
+    local.chain(user).collect()
+}
+
+fn find(places: &[PathBuf], name: &str, file: &str) -> Option<String> {
+    let is_plain = !name.is_empty()
+        && !name.starts_with('.')
+        && name
+            .chars()
+            .all(|letter| letter.is_alphanumeric() || "_-.".contains(letter));
+    let mut folders = places.iter().filter(|_| is_plain);
+    folders.find_map(|folder| {
+        read(&folder.join(name).join(file)).or_else(|| read(&folder.join(format!("{name}.md"))))
+    })
+}
+
+fn read(path: &Path) -> Option<String> {
+    let bytes = files::read_bounded(path, FILE_MAX).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}

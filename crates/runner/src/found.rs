@@ -1,0 +1,191 @@
+//! Where workflows are: the folders of the working directory, of the user and of the node, and packs of several.
+
+use std::path::{Path, PathBuf};
+
+use platform::files::{self, FileError};
+use workflow::{Loaded, Plan, Problem, WORKFLOW_FILE_MAX};
+
+/// Folders below the working directory, in the order they are searched.
+const LOCAL: [&str; 2] = [".agentcraft/workflows", ".awf/workflows"];
+
+/// Folders of packs below the working directory, and below the user's home.
+const PACKS: [&str; 2] = [".agentcraft/workflow-packs", ".awf/workflow-packs"];
+
+const SUFFIXES: [&str; 2] = ["yaml", "yml"];
+
+/// Files looked at in one folder; more are not written by people.
+const FILES_MAX: usize = 10_000;
+
+/// The folders to look in. What comes first wins over a later file of the same name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Shelf {
+    /// A folder that somebody named, before all others.
+    pub chosen: Option<PathBuf>,
+    /// The node's own, such as `configs/workflows`.
+    pub shared: Vec<PathBuf>,
+    /// Below it are the user's packs.
+    pub user: Option<PathBuf>,
+}
+
+/// A workflow file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// As it is called: the file's name without its ending, `pack/name` in a pack.
+    pub name: String,
+    pub path: PathBuf,
+    /// The folder of its pack, in which prompts and scripts are looked for first.
+    pub pack: Option<PathBuf>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ShelfError {
+    #[error("there is no workflow called {name}")]
+    Missing { name: String, known: Vec<String> },
+    #[error("could not read {}", path.display())]
+    Read { path: PathBuf, source: FileError },
+    #[error("{}: {}", path.display(), first(problems))]
+    Invalid {
+        path: PathBuf,
+        problems: Vec<Problem>,
+    },
+}
+
+fn first(problems: &[Problem]) -> String {
+    let more = problems.len().saturating_sub(1);
+    let first = problems
+        .first()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    match more {
+        0 => first,
+        more => format!("{first} (and {more} more)"),
+    }
+}
+
+impl Shelf {
+    /// Every workflow that can be run in the folder, by name.
+    pub fn list(&self, cwd: &Path) -> Vec<Found> {
+        let mut found: Vec<Found> = Vec::new();
+        let folders = self.chosen.iter().cloned();
+        let folders = folders.chain(LOCAL.iter().map(|folder| cwd.join(folder)));
+        for folder in folders.chain(self.shared.iter().cloned()) {
+            add(&mut found, files_of(&folder, None));
+        }
+        let homes = [Some(cwd.to_owned()), self.user.clone()];
+        for home in homes.into_iter().flatten() {
+            for folder in PACKS {
+                for pack in sub_folders(&home.join(folder)) {
+                    add(&mut found, files_of(&pack.join("workflows"), Some(&pack)));
+                }
+            }
+        }
+        found.sort_by(|left, right| left.name.cmp(&right.name));
+        found
+    }
+
+    /// The workflow of that name, or the file if it is a path.
+    pub fn find(&self, cwd: &Path, name: &str) -> Result<Found, ShelfError> {
+        let path = cwd.join(name);
+        let is_file = SUFFIXES
+            .iter()
+            .any(|suffix| name.ends_with(&format!(".{suffix}")));
+        if is_file && files::is_there(&path) {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            return Ok(Found {
+                name: name.into_owned(),
+                path,
+                pack: None,
+            });
+        }
+        let all = self.list(cwd);
+        let found = all.iter().find(|found| found.name == name).cloned();
+        found.ok_or_else(|| ShelfError::Missing {
+            name: name.to_owned(),
+            known: all.into_iter().map(|found| found.name).collect(),
+        })
+    }
+}
+
+impl Found {
+    pub fn text(&self) -> Result<String, ShelfError> {
+        let read = files::read_bounded(&self.path, WORKFLOW_FILE_MAX as u64);
+        let bytes = read.map_err(|source| ShelfError::Read {
+            path: self.path.clone(),
+            source,
+        })?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The file, checked; with what is wrong or odd in it.
+    pub fn load(&self, cwd: &Path) -> Result<Loaded, ShelfError> {
+        let text = self.text()?;
+        let templates = |name: &str| template(cwd, name);
+        Ok(workflow::load(&text, &templates))
+    }
+
+    /// The plan, if nothing is wrong with it.
+    pub fn plan(&self, cwd: &Path) -> Result<Plan, ShelfError> {
+        let Loaded { plan, problems } = self.load(cwd)?;
+        plan.ok_or_else(|| ShelfError::Invalid {
+            path: self.path.clone(),
+            problems,
+        })
+    }
+}
+
+/// A template of steps. Its name comes from a file, so it must not lead elsewhere.
+pub(crate) fn template(cwd: &Path, name: &str) -> Result<String, String> {
+    let is_plain = !name.is_empty()
+        && name
+            .chars()
+            .all(|letter| letter.is_alphanumeric() || "_-".contains(letter));
+    if !is_plain {
+        return Err(format!("{name:?} is not the name of a template"));
+    }
+    for folder in [".agentcraft/templates", ".awf/templates"] {
+        for suffix in SUFFIXES {
+            let path = cwd.join(folder).join(format!("{name}.{suffix}"));
+            if let Ok(bytes) = files::read_bounded(&path, WORKFLOW_FILE_MAX as u64) {
+                return Ok(String::from_utf8_lossy(&bytes).into_owned());
+            }
+        }
+    }
+    Err(format!("there is no .awf/templates/{name}.yaml"))
+}
+
+fn add(found: &mut Vec<Found>, more: Vec<Found>) {
+    for one in more {
+        if !found.iter().any(|known| known.name == one.name) {
+            found.push(one);
+        }
+    }
+}
+
+fn files_of(folder: &Path, pack: Option<&Path>) -> Vec<Found> {
+    let prefix = pack
+        .and_then(Path::file_name)
+        .map(|name| format!("{}/", name.to_string_lossy()))
+        .unwrap_or_default();
+    let paths = files::list(folder).unwrap_or_default();
+    let mut found: Vec<Found> = paths
+        .into_iter()
+        .take(FILES_MAX)
+        .filter_map(|path| {
+            let suffix = path.extension()?.to_str()?;
+            let stem = path.file_stem()?.to_str()?;
+            (SUFFIXES.contains(&suffix) && !stem.starts_with('.')).then(|| Found {
+                name: format!("{prefix}{stem}"),
+                path: path.clone(),
+                pack: pack.map(Path::to_owned),
+            })
+        })
+        .collect();
+    found.sort_by(|left, right| left.path.cmp(&right.path));
+    found
+}
+
+fn sub_folders(folder: &Path) -> Vec<PathBuf> {
+    let mut folders = files::list(folder).unwrap_or_default();
+    folders.sort();
+    folders
+}

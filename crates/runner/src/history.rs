@@ -1,0 +1,267 @@
+//! Runs as they are written down: a snapshot now and then, and every input since, so that nothing is done twice.
+//!
+//! Writing the whole state at each step would cost more with each step; replaying the few inputs since the last
+//! snapshot costs the same however long the run is.
+
+use std::path::PathBuf;
+
+use domain::Timestamp;
+use engine::{EngineError, Keep, Note, Records, Which};
+use platform::{ProcessRef, pid};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use workflow::{Finish, Input, Outcome, State};
+
+/// The kind of the documents that hold runs.
+const KIND: &str = "workflow-run";
+
+/// Inputs between two snapshots. They are kept in a ring of this many places, so that nothing has to be deleted.
+pub(crate) const SNAPSHOT_EVERY: u64 = 64;
+
+/// The kind of the documents that say that a run shall be cancelled.
+const CANCEL: &str = "workflow-cancel";
+
+/// Runs.
+#[derive(Debug, Clone)]
+pub struct History {
+    records: Records,
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunState {
+    /// Somebody is at work on it.
+    Running,
+    /// It waits for an answer.
+    Waiting,
+    /// Whoever was at work on it is gone; it can be resumed.
+    Interrupted,
+    Succeeded,
+    Failed,
+    Cancelled,
+}
+
+/// A run, for people.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunView {
+    pub id: String,
+    pub workflow: String,
+    pub state: RunState,
+    pub path: PathBuf,
+    pub cwd: PathBuf,
+    pub parent: Option<String>,
+    pub started_at: i64,
+    pub updated_at: i64,
+    /// What came of it, once it is over.
+    pub finish: Option<Finish>,
+}
+
+/// A run as it is kept.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    pub(crate) workflow: String,
+    pub(crate) path: PathBuf,
+    /// The text of the file when the run began: a run ends as it has begun, whatever becomes of the file.
+    pub(crate) text: String,
+    pub(crate) cwd: PathBuf,
+    pub(crate) parent: Option<String>,
+    pub(crate) started_at: i64,
+    pub(crate) state: RunState,
+    /// Who is at work on it.
+    pub(crate) worker: Worker,
+    /// How many inputs the snapshot has seen.
+    pub(crate) inputs: u64,
+    pub(crate) snapshot: State,
+    pub(crate) finish: Option<Finish>,
+}
+
+/// A process, told from a later one with the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Worker {
+    pid: u32,
+    started: u64,
+}
+
+impl Worker {
+    pub(crate) fn ourselves() -> Self {
+        let pid = pid::own_pid();
+        Self {
+            pid,
+            started: ProcessRef::of(pid).map_or(0, |process| process.start_time),
+        }
+    }
+
+    fn is_there(self) -> bool {
+        ProcessRef::of(self.pid).is_some_and(|process| process.start_time == self.started)
+    }
+}
+
+/// An input and when it came.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Logged {
+    pub(crate) number: u64,
+    pub(crate) at: Timestamp,
+    pub(crate) input: Input,
+}
+
+impl History {
+    pub fn new(records: Records) -> Self {
+        Self { records }
+    }
+
+    /// Runs, the one that changed last first.
+    pub async fn list(&self, limit: u32) -> Result<Vec<RunView>, EngineError> {
+        let rows = self.records.list::<Kept>(KIND, Which::All, None, limit);
+        let rows = rows.await?.into_iter();
+        Ok(rows.map(|row| view(row.id, row.at, row.value)).collect())
+    }
+
+    /// One run; the beginning of its id is enough where it is the only one.
+    pub async fn get(&self, id: &str) -> Result<Option<RunView>, EngineError> {
+        if let Some(row) = self.records.get::<Kept>(KIND, id).await? {
+            return Ok(Some(view(row.id, row.at, row.value)));
+        }
+        const RECENT: u32 = 1_000;
+        let mut fitting = self.list(RECENT).await?;
+        fitting.retain(|view| view.id.starts_with(id));
+        match fitting.len() {
+            1 => Ok(fitting.pop()),
+            _ => Ok(None),
+        }
+    }
+
+    /// Asks whoever works on the run to cancel it; one that nobody works on is cancelled by that.
+    pub async fn cancel(&self, id: &str) -> Result<(), EngineError> {
+        let Some(view) = self.get(id).await? else {
+            return Ok(());
+        };
+        match view.state {
+            RunState::Succeeded | RunState::Failed | RunState::Cancelled => Ok(()),
+            RunState::Running | RunState::Waiting => {
+                let none = Value::Null;
+                self.records
+                    .put(CANCEL, &view.id, Keep::Live, &none, None)
+                    .await
+            }
+            RunState::Interrupted => match self.kept(&view.id).await? {
+                Some(mut kept) => {
+                    kept.state = RunState::Cancelled;
+                    self.snapshot(&view.id, &kept).await
+                }
+                None => Ok(()),
+            },
+        }
+    }
+
+    pub(crate) async fn is_cancel_asked(&self, id: &str) -> Result<bool, EngineError> {
+        let asked = self.records.get::<Value>(CANCEL, id).await?;
+        Ok(asked.is_some())
+    }
+
+    pub(crate) async fn forget_cancel(&self, id: &str) -> Result<(), EngineError> {
+        self.records.remove(CANCEL, id, None).await
+    }
+
+    /// Removes what only a run in progress needs.
+    pub(crate) async fn forget_inputs(&self, id: &str, inputs: u64) -> Result<(), EngineError> {
+        for place in 0..=inputs.min(SNAPSHOT_EVERY - 1) {
+            self.records
+                .remove(&ring(id), &place.to_string(), None)
+                .await?;
+        }
+        if self.is_cancel_asked(id).await? {
+            self.forget_cancel(id).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn kept(&self, id: &str) -> Result<Option<Kept>, EngineError> {
+        let row = self.records.get::<Kept>(KIND, id).await?;
+        Ok(row.map(|row| row.value))
+    }
+
+    /// The inputs after the snapshot, in order.
+    pub(crate) async fn since(&self, id: &str, snapshot: u64) -> Result<Vec<Logged>, EngineError> {
+        let limit = u32::try_from(SNAPSHOT_EVERY).unwrap_or(u32::MAX);
+        let rows = self
+            .records
+            .list::<Logged>(&ring(id), Which::All, None, limit)
+            .await?;
+        let mut logged: Vec<Logged> = rows
+            .into_iter()
+            .map(|row| row.value)
+            .filter(|logged| logged.number > snapshot)
+            .collect();
+        logged.sort_by_key(|logged| logged.number);
+        Ok(logged)
+    }
+
+    pub(crate) async fn log(&self, id: &str, logged: &Logged) -> Result<(), EngineError> {
+        let place = (logged.number % SNAPSHOT_EVERY).to_string();
+        self.records
+            .put(&ring(id), &place, Keep::Finished, logged, None)
+            .await
+    }
+
+    pub(crate) async fn snapshot(&self, id: &str, kept: &Kept) -> Result<(), EngineError> {
+        let keep = match kept.state {
+            RunState::Running | RunState::Waiting | RunState::Interrupted => Keep::Live,
+            RunState::Succeeded | RunState::Failed | RunState::Cancelled => Keep::Finished,
+        };
+        let note = note(id, kept);
+        self.records.put(KIND, id, keep, kept, note).await
+    }
+}
+
+/// The journal tells the beginning and the end; what is between is in the turn's events.
+fn note(id: &str, kept: &Kept) -> Option<Note> {
+    let kind = match (&kept.finish, kept.inputs) {
+        (None, 0) => "workflow.started",
+        (None, _) => return None,
+        (Some(_), _) => "workflow.ended",
+    };
+    let mut body = json!({ "run": id, "workflow": kept.workflow });
+    if let Some(finish) = &kept.finish {
+        body["outcome"] = serde_json::to_value(finish.outcome).unwrap_or(Value::Null);
+        body["exitCode"] = json!(finish.exit_code);
+    }
+    Some(Note {
+        kind: kind.to_owned(),
+        body,
+        ..Note::default()
+    })
+}
+
+fn ring(id: &str) -> String {
+    format!("workflow-input/{id}")
+}
+
+fn view(id: String, at: i64, kept: Kept) -> RunView {
+    let state = match kept.state {
+        RunState::Running | RunState::Waiting if !kept.worker.is_there() => RunState::Interrupted,
+        state => state,
+    };
+    RunView {
+        id,
+        workflow: kept.workflow,
+        state,
+        path: kept.path,
+        cwd: kept.cwd,
+        parent: kept.parent,
+        started_at: kept.started_at,
+        updated_at: at,
+        finish: kept.finish,
+    }
+}
+
+impl From<Outcome> for RunState {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Succeeded => Self::Succeeded,
+            Outcome::Failed => Self::Failed,
+            Outcome::Cancelled => Self::Cancelled,
+        }
+    }
+}

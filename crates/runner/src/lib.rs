@@ -1,0 +1,27 @@
+//! Runs of workflows: performs what the plan says, writes down every move, and is a driver of turns.
+//!
+//! `workflow` decides what comes next; here it is written down first and then done. A run tells what happens as the
+//! events of a turn, so whoever can show a turn can show a run: a plan for its steps, a tool call for each of them.
+
+mod act;
+mod driver;
+mod execution;
+mod found;
+mod history;
+mod prompt;
+mod restore;
+mod setup;
+mod show;
+mod surroundings;
+mod words;
+mod world;
+
+pub use driver::{RunKeeper, driver};
+pub use execution::{Execution, Order, Progress, StartError, exit_code};
+pub use found::{Found, Shelf, ShelfError};
+pub use history::{History, RunState, RunView};
+pub use prompt::{Command, PromptError, typed};
+pub use restore::{RunDetail, StepDetail, detail};
+pub use setup::describe;
+pub use show::Audience;
+pub use surroundings::{Surroundings, mask};

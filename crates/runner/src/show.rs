@@ -1,0 +1,472 @@
+//! Telling what happens in a run as the events of a turn: a plan of its steps, a tool call for each step as it runs.
+//!
+//! Everything that is told goes through the mask, so that no secret of the environment gets out.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use domain::turn::{
+    Answer, AskKind, EventKind, PlanEntry, PlanStatus, Raw, Stop, ToolCall, ToolContent, ToolKind,
+    ToolStatus, ToolUpdate,
+};
+use engine::SessionSink;
+use workflow::{Announcement, Finish, Mask, MaskStream, Outcome, Plan, StepStatus};
+
+/// What is shown of a step's output.
+const SHOWN_MAX: usize = 64 * 1024;
+
+/// The kind of step in which a run ends.
+const TERMINAL: &str = "terminal";
+
+/// Whoever watches a run.
+#[derive(Debug, Clone)]
+pub struct Audience {
+    sink: SessionSink,
+    mask: Arc<Mask>,
+    steps: Arc<Mutex<Progress>>,
+    /// Texts on their way, of which the beginning of a secret may be held back.
+    streams: Arc<Mutex<BTreeMap<(String, Voice), MaskStream>>>,
+    /// Put before the paths of the steps: of a run inside another.
+    prefix: String,
+}
+
+/// What kind of text a stream is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Voice {
+    Thought,
+    Text,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    /// In the order of the file, with how far each is.
+    entries: Vec<(String, String, PlanStatus)>,
+    /// What was shown of the output of each step in progress: an update replaces all that was there.
+    outputs: BTreeMap<String, String>,
+    /// How often a path was started, so that a repeated step is a call of its own.
+    sightings: BTreeMap<String, u32>,
+}
+
+impl Audience {
+    pub fn new(sink: SessionSink, mask: Mask) -> Self {
+        Self {
+            sink,
+            mask: Arc::new(mask),
+            steps: Arc::default(),
+            streams: Arc::default(),
+            prefix: String::new(),
+        }
+    }
+
+    /// The last words of a run, and how the turn that it was ended.
+    pub fn conclude(&self, finish: &Finish) -> Stop {
+        if !finish.message.is_empty() && finish.outcome != Outcome::Failed {
+            self.text(finish.message.clone());
+        }
+        match finish.outcome {
+            Outcome::Succeeded => Stop::EndTurn,
+            Outcome::Cancelled => Stop::Cancelled,
+            Outcome::Failed => Stop::Failed {
+                message: self.mask.text(&finish.message),
+            },
+        }
+    }
+
+    /// The same audience for a run inside this one.
+    pub(crate) fn inside(&self, path: &str) -> Self {
+        Self {
+            prefix: format!("{}{path}/", self.prefix),
+            steps: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// The steps, before anything has happened.
+    pub(crate) fn plan(&self, plan: &Plan) {
+        let entry = |step: &workflow::Step| {
+            let words = if step.description.is_empty() {
+                step.name.clone()
+            } else {
+                format!("{}: {}", step.name, step.description)
+            };
+            (step.name.clone(), words, PlanStatus::Pending)
+        };
+        let steps = plan.written_steps();
+        let shown = steps.filter(|step| !matches!(step.kind, workflow::StepKind::Terminal(_)));
+        self.progress().entries = shown.map(entry).collect();
+        self.tell_plan();
+    }
+
+    pub(crate) fn announce(&self, announcement: &Announcement) {
+        match announcement {
+            Announcement::StepStarted {
+                step,
+                path,
+                kind,
+                description,
+            } => {
+                // The end of a run is told by its last words.
+                if kind == TERMINAL {
+                    return;
+                }
+                self.set(step, PlanStatus::InProgress);
+                self.emit(EventKind::ToolCall(ToolCall {
+                    id: self.begin(path),
+                    title: title(path, description),
+                    kind: tool_kind(kind),
+                    status: ToolStatus::InProgress,
+                    locations: Vec::new(),
+                    content: Vec::new(),
+                    input: None,
+                    output: None,
+                }));
+            }
+            Announcement::StepRetrying {
+                path,
+                attempt,
+                delay,
+                error,
+                ..
+            } => {
+                let pause = delay.map(|delay| format!(" in {}", workflow::format_duration(delay)));
+                let words = format!(
+                    "attempt {attempt} failed: {error}; trying again{}",
+                    pause.unwrap_or_default()
+                );
+                self.update(path, ToolStatus::InProgress, Some(words));
+            }
+            Announcement::StepEnded {
+                step,
+                path,
+                status,
+                error,
+                ..
+            } => {
+                if !self.progress().sightings.contains_key(path) {
+                    return;
+                }
+                self.flush(&self.own(path));
+                self.set(step, PlanStatus::Completed);
+                let (status, words) = match status {
+                    StepStatus::Succeeded => (ToolStatus::Completed, None),
+                    StepStatus::Skipped => {
+                        self.rename(path, format!("{path} (skipped)"));
+                        (ToolStatus::Completed, None)
+                    }
+                    StepStatus::Failed => (ToolStatus::Failed, error.clone()),
+                    StepStatus::TimedOut => (ToolStatus::Failed, Some("timed out".to_owned())),
+                    StepStatus::Cancelled => (ToolStatus::Failed, Some("cancelled".to_owned())),
+                };
+                self.update(path, status, words);
+            }
+        }
+    }
+
+    /// What a step has printed so far. It may end in the middle of a secret, so the beginning of one is held back.
+    pub(crate) fn output_so_far(&self, path: &str, text: &str) {
+        self.output(path, &self.mask.stream().push(text));
+    }
+
+    /// All that a step has printed.
+    pub(crate) fn whole_output(&self, path: &str, text: &str) {
+        self.output(path, &self.mask.text(text));
+    }
+
+    fn output(&self, path: &str, masked: &str) {
+        let from = masked.ceil_char_boundary(masked.len().saturating_sub(SHOWN_MAX));
+        let shown = masked[from..].to_owned();
+        if shown.is_empty() {
+            return;
+        }
+        let id = self.current(path);
+        self.progress().outputs.insert(id, shown);
+        self.update(path, ToolStatus::InProgress, None);
+    }
+
+    pub(crate) fn notice(&self, text: impl Into<String>) {
+        self.emit(EventKind::Notice { text: text.into() });
+    }
+
+    /// Something that the run itself says, whole.
+    pub(crate) fn text(&self, text: impl Into<String>) {
+        self.emit(EventKind::Text { text: text.into() });
+    }
+
+    /// A piece of what an agent says; a secret may be split over several.
+    fn piece(&self, source: &str, voice: Voice, text: &str) {
+        let shown = {
+            let mut streams = self.streams();
+            let stream = streams.entry((source.to_owned(), voice));
+            stream.or_insert_with(|| self.mask.stream()).push(text)
+        };
+        self.say(voice, shown);
+    }
+
+    /// Shows what was held back of a source: nothing that continues it can come any more.
+    fn flush(&self, source: &str) {
+        for voice in [Voice::Thought, Voice::Text] {
+            let stream = self.streams().remove(&(source.to_owned(), voice));
+            if let Some(mut stream) = stream {
+                self.say(voice, stream.finish());
+            }
+        }
+    }
+
+    /// Text that went through the mask already.
+    fn say(&self, voice: Voice, text: String) {
+        if text.is_empty() {
+            return;
+        }
+        let kind = match voice {
+            Voice::Thought => EventKind::Thought { text },
+            Voice::Text => EventKind::Text { text },
+        };
+        self.sink.emit(kind, None);
+    }
+
+    /// Something that happened in an agent of a step: its tool calls are told apart from those of other steps.
+    pub(crate) fn inner(&self, path: &str, kind: EventKind) {
+        let source = self.own(path);
+        let own = |id: String| format!("{source}::{id}");
+        let kind = match kind {
+            EventKind::Text { text } => return self.piece(&source, Voice::Text, &text),
+            EventKind::Thought { text } => return self.piece(&source, Voice::Thought, &text),
+            EventKind::ToolCall(call) => EventKind::ToolCall(ToolCall {
+                id: own(call.id.clone()),
+                ..call
+            }),
+            EventKind::ToolUpdate(update) => EventKind::ToolUpdate(ToolUpdate {
+                id: own(update.id.clone()),
+                ..update
+            }),
+            other => other,
+        };
+        self.flush(&source);
+        self.emit(kind);
+    }
+
+    /// The agent of a step has nothing more to say.
+    pub(crate) fn silence(&self, path: &str) {
+        self.flush(&self.own(path));
+    }
+
+    fn own(&self, path: &str) -> String {
+        format!("{}{path}", self.prefix)
+    }
+
+    /// Asks whoever is there.
+    pub(crate) async fn ask(&self, kind: AskKind, raw: Option<Raw>) -> Answer {
+        let masked = self.masked(&kind);
+        // Words that hold a secret are asked in our own.
+        let raw = raw.filter(|_| masked == kind);
+        self.sink.ask(masked, raw).await
+    }
+
+    pub(crate) async fn room(&self) {
+        self.sink.room().await;
+    }
+
+    /// The tool call that stands for the step, for whoever decides about it.
+    pub(crate) fn call_of(&self, path: &str, title: String, kind: ToolKind) -> ToolCall {
+        ToolCall {
+            id: self.current(path),
+            title: self.mask.text(&title),
+            kind,
+            status: ToolStatus::Pending,
+            locations: Vec::new(),
+            content: Vec::new(),
+            input: None,
+            output: None,
+        }
+    }
+
+    fn update(&self, path: &str, status: ToolStatus, words: Option<String>) {
+        let id = self.current(path);
+        let output = match status {
+            ToolStatus::Completed | ToolStatus::Failed => self.progress().outputs.remove(&id),
+            ToolStatus::Pending | ToolStatus::InProgress => {
+                self.progress().outputs.get(&id).cloned()
+            }
+        };
+        let is_over = matches!(status, ToolStatus::Completed | ToolStatus::Failed);
+        let content: Vec<ToolContent> = output
+            .into_iter()
+            .chain(words.map(|words| self.mask.text(&words)))
+            .map(|text| ToolContent::Text { text })
+            .collect();
+        let update = ToolUpdate {
+            id,
+            status: Some(status),
+            // What was said of an earlier attempt goes when the step is over.
+            content: (is_over || !content.is_empty()).then_some(content),
+            ..ToolUpdate::default()
+        };
+        self.sink.emit(EventKind::ToolUpdate(update), None);
+    }
+
+    fn rename(&self, path: &str, title: String) {
+        self.emit(EventKind::ToolUpdate(ToolUpdate {
+            id: self.current(path),
+            title: Some(title),
+            ..ToolUpdate::default()
+        }));
+    }
+
+    fn emit(&self, kind: EventKind) {
+        self.sink.emit(self.masked(&kind), None);
+    }
+
+    fn masked<T: Clone + serde::Serialize + serde::de::DeserializeOwned>(&self, kind: &T) -> T {
+        if self.mask.is_empty() {
+            return kind.clone();
+        }
+        // Strings inside are changed, never the shape around them.
+        let value = serde_json::to_value(kind).map(|value| self.mask.json(&value));
+        let masked = value.and_then(serde_json::from_value);
+        masked.unwrap_or_else(|_| kind.clone())
+    }
+
+    fn begin(&self, path: &str) -> String {
+        *self
+            .progress()
+            .sightings
+            .entry(path.to_owned())
+            .or_default() += 1;
+        self.current(path)
+    }
+
+    fn current(&self, path: &str) -> String {
+        let sighting = self.progress().sightings.get(path).copied().unwrap_or(1);
+        match sighting {
+            1 => format!("{}{path}", self.prefix),
+            more => format!("{}{path}#{more}", self.prefix),
+        }
+    }
+
+    fn set(&self, step: &str, status: PlanStatus) {
+        let mut progress = self.progress();
+        let entry = progress
+            .entries
+            .iter_mut()
+            .find(|(name, _, _)| name == step);
+        let Some(entry) = entry.filter(|(_, _, known)| *known != status) else {
+            return;
+        };
+        entry.2 = status;
+        drop(progress);
+        self.tell_plan();
+    }
+
+    fn tell_plan(&self) {
+        // A run inside another has no plan of its own on the screen: there is one for a turn.
+        if !self.prefix.is_empty() {
+            return;
+        }
+        let entries = self.progress().entries.clone();
+        let entries = entries
+            .into_iter()
+            .map(|(_, text, status)| PlanEntry { text, status });
+        self.emit(EventKind::Plan {
+            entries: entries.collect(),
+        });
+    }
+
+    fn streams(&self) -> std::sync::MutexGuard<'_, BTreeMap<(String, Voice), MaskStream>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn progress(&self) -> std::sync::MutexGuard<'_, Progress> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn title(path: &str, description: &str) -> String {
+    if description.is_empty() {
+        path.to_owned()
+    } else {
+        format!("{path}: {description}")
+    }
+}
+
+fn tool_kind(word: &str) -> ToolKind {
+    match word {
+        "command" => ToolKind::Execute,
+        "agent" => ToolKind::Think,
+        "operation" => ToolKind::Fetch,
+        _ => ToolKind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::{EventLog, Page};
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    fn audience(log: &Arc<EventLog>) -> Audience {
+        let (asks, _) = mpsc::channel(1);
+        let mask = Mask::of_values(["abcdefgh12345678".to_owned()]);
+        Audience::new(SessionSink::new(log.clone(), asks), mask)
+    }
+
+    fn told(log: &EventLog) -> Vec<EventKind> {
+        match log.read(1, 100) {
+            Page::Events(events) => events.iter().map(|event| event.kind.clone()).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn text(text: &str) -> EventKind {
+        EventKind::Text {
+            text: text.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_secret_over_two_pieces_is_masked_and_each_source_has_its_own_pieces() {
+        let log = Arc::new(EventLog::new(1));
+        let audience = audience(&log);
+        audience.inner("a", text("say abcdefgh"));
+        audience.inner("b", text("12345678 is no secret"));
+        audience.inner("a", text("12345678!"));
+        audience.silence("a");
+        assert_eq!(
+            told(&log),
+            [text("say "), text("12345678 is no secret"), text("***!")]
+        );
+    }
+
+    #[test]
+    fn what_was_held_back_comes_before_whatever_follows_it() {
+        let log = Arc::new(EventLog::new(1));
+        let audience = audience(&log);
+        audience.inner("a", text("it begins abcd"));
+        let notice = EventKind::Notice {
+            text: "then".to_owned(),
+        };
+        audience.inner("a", notice.clone());
+        assert_eq!(told(&log), [text("it begins "), text("abcd"), notice]);
+    }
+
+    #[test]
+    fn output_that_ends_in_the_middle_of_a_secret_is_held_back_and_shown_whole_in_the_end() {
+        let log = Arc::new(EventLog::new(1));
+        let audience = audience(&log);
+        audience.output_so_far("s", "key: abcdefgh1234");
+        audience.whole_output("s", "key: abcdefgh12345678");
+        let shown: Vec<String> = told(&log)
+            .into_iter()
+            .map(|kind| match kind {
+                EventKind::ToolUpdate(update) => match update.content.unwrap().remove(0) {
+                    ToolContent::Text { text } => text,
+                    other => panic!("{other:?}"),
+                },
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(shown, ["key: ", "key: ***"]);
+    }
+}

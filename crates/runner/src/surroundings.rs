@@ -1,0 +1,90 @@
+//! What runs may use of the machine and of the node.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
+
+use catalog::McpServer;
+use engine::{DriverSurroundings, Drivers, Engine, Records};
+use workflow::{Mask, SECRET_NAMES};
+
+use crate::found::Shelf;
+
+/// Given by whoever assembles the program; clones share everything.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    pub around: DriverSurroundings,
+    pub drivers: Drivers,
+    /// Agents and templates of the node, once there is an engine.
+    pub engine: Arc<OnceLock<Engine>>,
+    /// Where runs are written down.
+    pub records: Records,
+    pub shelf: Shelf,
+    /// The user's home folder, in which roles and skills are looked for too.
+    pub user_home: Option<PathBuf>,
+}
+
+impl Surroundings {
+    /// Secrets of the environment that runs see.
+    pub fn mask(&self) -> Mask {
+        mask(&self.around.environment)
+    }
+}
+
+/// The secrets of an environment.
+pub fn mask(environment: &BTreeMap<OsString, OsString>) -> Mask {
+    let text = |text: &OsString| text.to_string_lossy().into_owned();
+    let variables: Vec<(String, String)> = environment
+        .iter()
+        .map(|(name, value)| (text(name), text(value)))
+        .collect();
+    let pairs = variables
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    Mask::of_variables(pairs, &SECRET_NAMES)
+}
+
+/// What one run has beside that.
+#[derive(Debug, Clone)]
+pub(crate) struct Scene {
+    pub(crate) node: Surroundings,
+    /// The working directory of the run.
+    pub(crate) cwd: PathBuf,
+    /// MCP servers that whoever asked for the run brings along; they win over those of a step.
+    pub(crate) mcp_servers: Vec<McpServer>,
+}
+
+impl Scene {
+    /// The variables that commands and programs of the run have.
+    pub(crate) fn environment(&self) -> &BTreeMap<OsString, OsString> {
+        &self.node.around.environment
+    }
+
+    /// What a driver may use, with processes tagged as belonging to the step.
+    pub(crate) fn surroundings(&self, step: &str) -> DriverSurroundings {
+        DriverSurroundings {
+            agent: tag(&self.node.around.agent, step),
+            workspace: self.cwd.clone(),
+            ..self.node.around.clone()
+        }
+    }
+}
+
+/// A name that a process tag may have: letters, digits and dashes after the owner's.
+pub(crate) fn tag(owner: &str, step: &str) -> String {
+    let safe: String = step
+        .chars()
+        .map(|letter| {
+            if letter.is_ascii_alphanumeric() {
+                letter
+            } else {
+                '-'
+            }
+        })
+        .take(40)
+        .collect();
+    format!("{owner}.{safe}")
+}

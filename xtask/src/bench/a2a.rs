@@ -1,0 +1,80 @@
+//! `SendMessage` of A2A: an agent's one word, beside a bare responder and beside the Python SDK's server.
+
+use serde_json::json;
+
+use super::context::Context;
+use super::daemon::{load, resident_kib};
+use super::figure::Figure;
+use super::http::{CONNECTIONS, Http, Load, Node, Reference, Responder, Target, one_word, post};
+use super::turn::TALKER;
+
+/// The SDK's server with an agent that echoes.
+const REFERENCE: &str = include_str!("a2a/reference.py");
+const REFERENCE_NAME: &str = "a2a-sdk";
+/// Where it answers.
+const REFERENCE_PATH: &str = "/agent";
+/// What a right answer contains.
+const PROOF: &[u8] = b"TASK_STATE_COMPLETED";
+const VERSION: &str = "A2A-Version: 1.0\r\n";
+const KIB_PER_MIB: f64 = 1024.0;
+
+pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Figure>> {
+    let binary = context.release_binary()?;
+    let mut figures: Vec<Figure> = load().into_iter().collect();
+    let mut node = Node::start(binary)?;
+    let path = format!("/a2a/1.0/{TALKER}");
+    let body = body();
+    let request = node.request(&path, VERSION, &body)?;
+    let length = Http::connect(node.address)?.exchange(&request)?.len();
+    let responder = Responder::start(length)?;
+    let reference = Reference::start("a2a", "a2a.server.routes", REFERENCE)?;
+    if let Err(why) = &reference {
+        figures.push(Figure::left_out(format!("beside {REFERENCE_NAME}"), why));
+    }
+    let bare = post(REFERENCE_PATH, VERSION, &body);
+    for connections in CONNECTIONS {
+        let mut targets = vec![
+            Target {
+                address: node.address,
+                request: Box::new(|| node.request(&path, VERSION, &body)),
+                proof: PROOF,
+            },
+            Target {
+                address: responder.address(),
+                request: Box::new(|| Ok(bare.clone())),
+                proof: b"",
+            },
+        ];
+        targets.extend(reference.as_ref().ok().map(|reference| Target {
+            address: reference.address(),
+            request: Box::new(|| Ok(bare.clone())),
+            proof: PROOF,
+        }));
+        let loads = Load::of(&mut targets, connections)?;
+        drop(targets);
+        figures.extend(Load::figures(
+            "messages",
+            connections,
+            &loads,
+            REFERENCE_NAME,
+        ));
+    }
+    if let Ok(reference) = &reference {
+        let ours = node.stage.daemon.resident_kib()? / KIB_PER_MIB;
+        let theirs = resident_kib(reference.pid())? / KIB_PER_MIB;
+        figures
+            .push(Figure::new("memory of the daemon", ours, "MiB").beside(REFERENCE_NAME, theirs));
+    }
+    Ok(figures)
+}
+
+/// Without a context, so that every message begins a conversation of its own.
+fn body() -> String {
+    let message = json!({
+        "messageId": "bench",
+        "role": "ROLE_USER",
+        "parts": [{"text": one_word()}],
+    });
+    let params = json!({"message": message});
+    json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}).to_string()
+}
