@@ -20,6 +20,7 @@ mod routes;
 mod terms;
 
 #[cfg(test)]
+#[path = "tests/support.rs"]
 mod test_support;
 
 pub use answers::{AnswerRule, AnsweredBy, Decision, Question, decide};

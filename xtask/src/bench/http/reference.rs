@@ -8,6 +8,9 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::Context as _;
 
+/// Lines among which the address must be.
+const FIRST_LINES_MAX: usize = 20;
+
 /// It ends with its owner.
 #[derive(Debug)]
 pub(in crate::bench) struct Reference {
@@ -16,7 +19,7 @@ pub(in crate::bench) struct Reference {
 }
 
 impl Reference {
-    /// Starts the script, which prints its address first and ends with its input; or says why there is none.
+    /// Starts the script, which prints its address and ends with its input; or says why there is none.
     /// `module` is what the environment called `name` must be able to import.
     pub(in crate::bench) fn start(
         name: &str,
@@ -28,6 +31,7 @@ impl Reference {
         };
         let imported = Command::new(&python)
             .args(["-c", &format!("import {module}")])
+            .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status()
             .with_context(|| format!("could not start {}", python.display()))?;
@@ -41,11 +45,12 @@ impl Reference {
             .spawn()
             .with_context(|| format!("could not start {}", python.display()))?;
         let output = child.stdout.take().context("the server has no output")?;
-        let mut line = String::new();
-        BufReader::new(output)
-            .read_line(&mut line)
-            .context("could not read the server's address")?;
-        let Ok(address) = line.trim().parse() else {
+        // Some say other things first.
+        let lines = BufReader::new(output).lines().take(FIRST_LINES_MAX);
+        let address = lines
+            .map_while(Result::ok)
+            .find_map(|line| line.trim().parse().ok());
+        let Some(address) = address else {
             let _ = child.kill(); // It may be gone already.
             let _ = child.wait();
             return Ok(Err(format!("the server of venv-{name} did not start")));

@@ -49,8 +49,12 @@ pub(super) const COMMAND_LINE: Face = Face {
     title: "the command line",
     cannot: |act| match act {
         Act::Prompt | Act::Streaming | Act::Failure => None,
-        Act::Ask => Some("asked on a terminal, which other tests have; a script is not asked"),
-        Act::Cancel => Some("Ctrl-C needs a terminal, which other tests have"),
+        Act::Ask => Some(
+            "a script is not asked; on a terminal it is tried with the built-in agent alone, in other tests",
+        ),
+        Act::Cancel => Some(
+            "Ctrl-C needs a terminal, where it is tried with the built-in agent alone, in other tests",
+        ),
     },
     act: command_line,
 };
@@ -99,16 +103,17 @@ fn socket(daemon: &TestDaemon, agent: &str, act: Act, prompt: &str) -> Seen {
     };
     send(&mut client, "prompt", json!({"text": prompt}));
     let mut seen = Seen::default();
-    loop {
+    // The answer may overtake the last events.
+    let (mut is_answered, mut is_over) = (false, false);
+    while !(is_answered && is_over) {
         let message = client.receive();
         if message["id"] == "prompt" {
-            let result = &message["result"];
-            seen.end = match result["stopReason"].as_str() {
+            is_answered = true;
+            seen.end = match message["result"]["stopReason"].as_str() {
                 Some("end_turn") => End::Done,
                 Some("cancelled") => End::Cancelled,
                 _ => End::Failed(message.to_string()),
             };
-            return seen;
         }
         let event = &message["params"]["event"];
         match event["type"].as_str() {
@@ -126,9 +131,11 @@ fn socket(daemon: &TestDaemon, agent: &str, act: Act, prompt: &str) -> Seen {
                 send(&mut client, "answer", answer);
             }
             Some("turn-started") if act == Act::Cancel => send(&mut client, "cancel", json!({})),
+            Some("turn-ended") => is_over = true,
             _ => {}
         }
     }
+    seen
 }
 
 fn command_line(daemon: &TestDaemon, agent: &str, _: Act, prompt: &str) -> Seen {
