@@ -171,7 +171,7 @@ fn what_makes_no_sense_is_refused_in_words() {
             "[zebra]",
             "/home/ann/.agentcraft/config.toml: there is no setting called \"zebra\"",
             Some(
-                "the settings are configs_dir, durability, journal_days, journal_lines, launcher, log_level, permissions, socket, stop_grace_ms",
+                "the settings are configs_dir, durability, http, journal_days, journal_lines, lan, launcher, lending, log_level, permissions, socket, stop_grace_ms",
             ),
         ),
         (

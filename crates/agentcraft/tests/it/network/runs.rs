@@ -219,7 +219,7 @@ fn the_same_request_with_the_same_key_runs_once() {
 }
 
 #[test]
-fn the_description_of_the_api_holds_for_generated_requests() {
+fn no_request_generated_from_its_description_is_a_server_error() {
     let Some(python) = python("schema") else {
         println!("skipped: ./test installs the packages of tests/python/schema.txt");
         return;
