@@ -179,6 +179,10 @@ impl HostTask {
         }
         self.perform(effects).await;
         self.release().await;
+        if self.record.machine.phase().is_end() {
+            // Whoever sees the end finds the credential dead.
+            self.gate.lock().secret = None;
+        }
         self.shown.send_replace(self.record.view());
     }
 

@@ -10,8 +10,8 @@ use axum::{
     routing::{delete, get, post},
 };
 use engine::{Caller, Engine, Records};
+use platform::Tasks;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     agents,
@@ -33,8 +33,8 @@ pub struct Config {
     pub version: String,
     /// What the node is called.
     pub name: String,
-    /// Streams end when it is cancelled.
-    pub stop: CancellationToken,
+    /// Streams end when they are cancelled.
+    pub tasks: Tasks,
 }
 
 /// Every workflow that can be run here, as JSON: name, description, inputs, steps and graph.
@@ -59,7 +59,7 @@ impl fmt::Debug for Workflows {
 
 /// The page at `/`, its files below `/assets`, its API below `/api`.
 pub fn router(config: Config) -> Router {
-    let watchers = Watchers::new(config.engine.sessions().clone(), config.stop.clone());
+    let watchers = Watchers::new(config.engine.sessions().clone(), config.tasks.clone());
     let state = Arc::new(config);
     Router::new()
         .route("/", get(page::index))

@@ -133,7 +133,7 @@ fn events(follower: Follower) -> impl Stream<Item = Result<Event, Infallible>> {
 impl Follower {
     /// The next events in order; nothing when the stream is over.
     async fn next(&mut self) -> Option<Vec<Event>> {
-        let stop = self.config.stop.clone();
+        let stop = self.config.tasks.stop();
         let lines = self.lines().await;
         if !lines.is_empty() {
             return Some(lines);

@@ -9,7 +9,6 @@ use domain::session::ClientId;
 use engine::{AttachAs, EngineError, Sessions};
 use platform::Tasks;
 use tokio::sync::Mutex;
-use tokio_util::sync::CancellationToken;
 
 /// How long a page may be away: a browser reconnects after seconds, a person reloads as fast.
 const AWAY_MAX: Duration = Duration::from_secs(30);
@@ -24,8 +23,7 @@ pub(crate) fn client() -> ClientId {
 pub(crate) struct Watchers {
     sessions: Sessions,
     present: Arc<Mutex<Present>>,
-    tasks: Arc<Tasks>,
-    stop: CancellationToken,
+    tasks: Tasks,
 }
 
 #[derive(Debug, Default)]
@@ -43,12 +41,11 @@ pub(crate) struct Page {
 }
 
 impl Watchers {
-    pub(crate) fn new(sessions: Sessions, stop: CancellationToken) -> Self {
+    pub(crate) fn new(sessions: Sessions, tasks: Tasks) -> Self {
         Self {
             sessions,
             present: Arc::default(),
-            tasks: Arc::new(Tasks::new()),
-            stop,
+            tasks,
         }
     }
 
@@ -89,9 +86,9 @@ impl Watchers {
 impl Drop for Page {
     fn drop(&mut self) {
         let watchers = self.watchers.clone();
-        drop(self.watchers.tasks.spawn(|_| async move {
+        drop(self.watchers.tasks.spawn(|stop| async move {
             tokio::select! { biased;
-                () = watchers.stop.cancelled() => {}
+                () = stop.cancelled() => {}
                 () = tokio::time::sleep(AWAY_MAX) => watchers.leave().await,
             }
         }));

@@ -1,7 +1,6 @@
 //! The client of the runs API: for the driver of a peer's agent, for the command line, for whoever routes intents.
 
 mod pinned;
-mod sse;
 mod stream;
 
 use std::{fmt, time::Duration};

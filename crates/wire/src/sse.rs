@@ -1,7 +1,7 @@
 //! Server-sent events: bytes in as they come, whole events out. It owns the framing and nothing of what events mean.
 
 /// The largest event that is taken: a tool's result may carry a picture, and nothing sensible is larger.
-pub const EVENT_MAX: usize = 16 * 1024 * 1024;
+pub const EVENT_MAX: usize = 32 * 1024 * 1024;
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub struct Event {
     /// `message` when the stream does not say.
     pub name: String,
     pub data: String,
-    /// The last id the stream gave, which a client repeats when it comes back.
+    /// Its own id, where it gave one: the last of them is what a client repeats when it comes back.
     pub id: Option<String>,
 }
 
@@ -52,6 +52,16 @@ impl Decoder {
         Ok(events)
     }
 
+    /// The event that the end of the stream makes whole: some streams end without an empty line.
+    pub fn finish(&mut self) -> Option<Event> {
+        let line = std::mem::take(&mut self.line);
+        if !line.is_empty() {
+            // A line that is not empty never ends an event.
+            let _ = self.end_line(&line);
+        }
+        self.end_event()
+    }
+
     fn end_line(&mut self, line: &[u8]) -> Option<Event> {
         if line.is_empty() {
             return self.end_event();
@@ -79,6 +89,7 @@ impl Decoder {
     fn end_event(&mut self) -> Option<Event> {
         let name = std::mem::take(&mut self.name);
         let data = std::mem::take(&mut self.data);
+        let id = self.id.take();
         std::mem::take(&mut self.has_data).then(|| Event {
             name: if name.is_empty() {
                 "message".to_owned()
@@ -86,7 +97,7 @@ impl Decoder {
                 name
             },
             data,
-            id: self.id.clone(),
+            id,
         })
     }
 }
@@ -108,8 +119,8 @@ mod tests {
     fn expected() -> Vec<Event> {
         vec![
             event("a", "one\ntwo", Some("7")),
-            event("message", "é", Some("7")),
-            event("message", "", Some("7")),
+            event("message", "é", None),
+            event("message", "", None),
         ]
     }
 
@@ -122,6 +133,18 @@ mod tests {
             events.extend(decoder.push(tail).unwrap());
             assert_eq!(events, expected(), "cut at {at}");
         }
+    }
+
+    #[test]
+    fn the_end_of_a_stream_ends_its_last_event() {
+        let mut decoder = Decoder::default();
+        assert_eq!(
+            decoder.push(b"data: one\n\ndata: la"),
+            Ok(vec![event("message", "one", None)])
+        );
+        assert_eq!(decoder.push(b"st"), Ok(Vec::new()));
+        assert_eq!(decoder.finish(), Some(event("message", "last", None)));
+        assert_eq!(decoder.finish(), None);
     }
 
     #[test]

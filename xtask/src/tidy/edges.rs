@@ -138,7 +138,7 @@ const RULES: [Rule; 27] = [
         "awcp",
         &["archive", "domain", "engine", "platform", "sftp", "wire"],
     ),
-    Rule::shell("lan", &["catalog", "domain", "engine", "platform", "wire"]),
+    Rule::shell("lan", &["domain", "engine", "platform", "wire"]),
     Rule::shell("dashboard", &["domain", "engine", "platform"]),
     Rule::shell(TESTKIT, &["wire"]),
     Rule {

@@ -52,7 +52,7 @@ impl Faces<'_> {
             workflows: offered_workflows(self.config, self.engine),
             version: VERSION.to_owned(),
             name: node_name(self.config),
-            stop: self.tasks.stop(),
+            tasks: self.tasks.child(),
         }));
         self.mount_runs(listener).await?;
         let delegations = self.mount_lending(listener).await?;

@@ -292,6 +292,7 @@ fn a_call_that_takes_too_long_or_is_interrupted_is_cancelled_in_its_server() {
     let Some(scene) = Scene::start() else { return };
     let _computer = scene.lending_computer();
     let mark = scene.home.scratch("cancelled");
+    let begun = scene.home.scratch("cancelled.begun");
     let late = scene.office("call", &["nova", "scripted__slow", "--timeout", "1"]);
     assert_eq!(late.code, 1);
     assert!(late.stdout.contains("did not end in time"), "{late:?}");
@@ -300,23 +301,18 @@ fn a_call_that_takes_too_long_or_is_interrupted_is_cancelled_in_its_server() {
     let token = scene.path("agent.token");
     let mut arguments = vec!["office", "call", &scene.url, "studio", "nova"];
     arguments.extend(["scripted__slow", "--timeout", "600", "--token-file", &token]);
-    // One that is interrupted before its call has begun is tried again.
-    eventually("the server hears of the interruption", || {
-        let mut asking = scene
-            .home
-            .command(&arguments)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        // An agent that has joined is in the way of another.
-        eventually("the caller is in the office", || {
-            scene.office("rooms", &["--name", "other"]).code == 1
-        });
-        kill(asking.id(), "INT");
-        assert_eq!(asking.wait().unwrap().code(), Some(1));
-        mark.exists()
-    });
+    fs::remove_file(&begun).unwrap();
+    let mut asking = scene
+        .home
+        .command(&arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("the call has begun", || begun.exists());
+    kill(asking.id(), "INT");
+    assert_eq!(asking.wait().unwrap().code(), Some(1));
+    eventually("the server hears of the interruption", || mark.exists());
 }
 
 #[test]

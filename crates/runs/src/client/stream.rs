@@ -4,9 +4,12 @@ use std::{collections::VecDeque, time::Duration};
 
 use reqwest::{Method, Response, header};
 use serde::Deserialize;
-use wire::runs::Event;
+use wire::{
+    runs::Event,
+    sse::{self, Decoder},
+};
 
-use super::{ANSWER_WITHIN, Client, ClientError, sse::Parser};
+use super::{ANSWER_WITHIN, Client, ClientError};
 
 /// How often a broken connection is made again before the run is given up.
 const RECONNECTS_MAX: u32 = 6;
@@ -33,7 +36,7 @@ pub struct RunStream {
 enum Source {
     Live {
         response: Response,
-        parser: Parser,
+        events: Box<Events>,
     },
     /// Events of a server that tells them all at once.
     Polled {
@@ -48,7 +51,7 @@ impl RunStream {
             client,
             source: Source::Live {
                 response,
-                parser: Parser::default(),
+                events: Box::default(),
             },
             run,
             seen,
@@ -71,7 +74,7 @@ impl RunStream {
     pub async fn next(&mut self) -> Result<Option<Event>, ClientError> {
         while !self.is_over {
             let event = match &mut self.source {
-                Source::Live { response, parser } => match live(response, parser).await {
+                Source::Live { response, events } => match live(response, events).await {
                     Ok(Some((number, event))) => {
                         self.seen = number.unwrap_or(self.seen + 1);
                         Some(event)
@@ -150,7 +153,7 @@ impl RunStream {
             }
             self.source = Source::Live {
                 response,
-                parser: Parser::default(),
+                events: Box::default(),
             };
             return Ok(());
         }
@@ -170,6 +173,13 @@ impl RunStream {
     }
 }
 
+/// What a connection has told, and what of it was not handed out yet.
+#[derive(Debug, Default)]
+struct Events {
+    decoder: Decoder,
+    ready: VecDeque<sse::Event>,
+}
+
 enum Broken {
     Connection,
     Protocol(String),
@@ -178,17 +188,23 @@ enum Broken {
 /// The next event of a connection; nothing at its end.
 async fn live(
     response: &mut Response,
-    parser: &mut Parser,
+    events: &mut Events,
 ) -> Result<Option<(Option<u64>, Event)>, Broken> {
     loop {
-        if let Some(event) = parser.next() {
+        if let Some(event) = events.ready.pop_front() {
             let number = event.id.and_then(|id| id.parse().ok());
             let parsed = serde_json::from_str(&event.data);
             let event = parsed.map_err(|error| Broken::Protocol(error.to_string()))?;
             return Ok(Some((number, event)));
         }
         match response.chunk().await {
-            Ok(Some(chunk)) => parser.push(&chunk).map_err(Broken::Protocol)?,
+            Ok(Some(chunk)) => {
+                let whole = events.decoder.push(&chunk);
+                let whole = whole.map_err(|_| {
+                    Broken::Protocol(format!("an event is longer than {} bytes", sse::EVENT_MAX))
+                })?;
+                events.ready.extend(whole);
+            }
             Ok(None) => return Ok(None),
             Err(_) => return Err(Broken::Connection),
         }

@@ -94,7 +94,7 @@ fn the_typescript_client_speaks_to_the_agent() {
 }
 
 #[test]
-fn acpx_prompts_the_agent_once_and_in_a_session_that_lasts() {
+fn acpx_prompts_the_agent() {
     let Some(modules) = modules() else {
         return println!("{NO_CLIENT}");
     };

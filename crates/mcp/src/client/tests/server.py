@@ -30,7 +30,9 @@ def variable(name: str) -> str:
 
 @server.tool()
 async def slow(ctx: Context) -> str:
-    """Reports progress, then waits to be cancelled."""
+    """Reports progress, then waits to be cancelled; files beside each other tell of both."""
+    with open(os.environ["CANCEL_MARK"] + ".begun", "w") as mark:
+        mark.write("begun")
     await ctx.report_progress(1, 2, "half way")
     try:
         await asyncio.sleep(600)
