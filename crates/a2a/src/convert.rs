@@ -119,6 +119,7 @@ pub(crate) fn asked(kind: &AskKind) -> (TaskState, Vec<Part>) {
             let data = json!({
                 "permission": {
                     "title": tool.title,
+                    "name": tool.name,
                     "kind": tool.kind.as_str(),
                     "input": tool.input,
                     "destructive": destructive,

@@ -26,6 +26,7 @@ fn permission() -> AskKind {
         tool: ToolCall {
             id: "t".to_owned(),
             title: "rm -r x".to_owned(),
+            name: None,
             kind: ToolKind::Execute,
             status: ToolStatus::Pending,
             locations: Vec::new(),

@@ -79,10 +79,10 @@ pub(crate) fn tool(value: &Value) -> Option<ToolUpdate> {
         Value::Number(id) => id.to_string(),
         _ => return None,
     };
-    let title = text(value, "title").or_else(|| text(value, "name"));
     Some(ToolUpdate {
+        title: text(value, "title").map(str::to_owned),
+        name: tool_name(value, &id).map(str::to_owned),
         id,
-        title: title.map(str::to_owned),
         kind: text(value, "kind").map(tool_kind),
         status: text(value, "status").and_then(tool_status),
         locations: value["locations"]
@@ -94,6 +94,30 @@ pub(crate) fn tool(value: &Value) -> Option<ToolUpdate> {
         input: json(&value["rawInput"]),
         output: json(&value["rawOutput"]),
     })
+}
+
+/// What the tool is called. The protocol has a place for it, which few agents use; others have places of their own.
+fn tool_name<'a>(call: &'a Value, id: &'a str) -> Option<&'a str> {
+    let meta = &call["_meta"];
+    text(call, "name")
+        .or_else(|| text(&meta["claudeCode"], "toolName"))
+        .or_else(|| text(meta, "toolName"))
+        .filter(|name| !name.trim().is_empty())
+        .or_else(|| name_in_id(id))
+}
+
+/// Gemini says the name only in the ids it makes: `NAME-MILLISECONDS-COUNT`.
+fn name_in_id(id: &str) -> Option<&str> {
+    /// Milliseconds since the epoch have as many digits until the year 2286.
+    const MILLISECONDS_DIGITS: usize = 13;
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let mut parts = id.rsplitn(3, '-');
+    let (count, milliseconds, name) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_one = is_number(count)
+        && is_number(milliseconds)
+        && milliseconds.len() == MILLISECONDS_DIGITS
+        && !name.is_empty();
+    is_one.then_some(name)
 }
 
 /// The options of a permission. One of a kind we do not know is left out: nobody here could say what it allows.

@@ -93,6 +93,7 @@ fn a_tool_call_is_read_field_by_field() {
     let expected = ToolUpdate {
         id: "t1".to_owned(),
         title: Some("Edit a.rs".to_owned()),
+        name: None,
         kind: Some(ToolKind::Edit),
         status: Some(ToolStatus::InProgress),
         locations: Some(vec![Location {
@@ -126,13 +127,56 @@ fn unknown_words_in_a_tool_call_do_not_lose_it() {
     });
     let expected = ToolUpdate {
         id: "7".to_owned(),
-        title: Some("bash".to_owned()),
+        name: Some("bash".to_owned()),
         kind: Some(ToolKind::Other),
         ..ToolUpdate::default()
     };
     assert_eq!(update(&value), Meaning::Tool(expected));
     let nameless = json!({ "sessionUpdate": "tool_call", "title": "x" });
     assert_eq!(update(&nameless), other("tool_call"));
+}
+
+#[test]
+fn the_name_of_a_tool_is_found_where_each_agent_says_it() {
+    let name = |mut call: Value| {
+        call["sessionUpdate"] = "tool_call".into();
+        match update(&call) {
+            Meaning::Tool(tool) => tool.name,
+            other => panic!("{other:?}"),
+        }
+    };
+    let cases = [
+        (
+            json!({ "toolCallId": "a", "name": "exec_command" }),
+            "exec_command",
+        ),
+        (
+            json!({ "toolCallId": "a", "_meta": { "claudeCode": { "toolName": "mcp__files__read" } } }),
+            "mcp__files__read",
+        ),
+        (
+            json!({ "toolCallId": "a", "_meta": { "toolName": "write_file" } }),
+            "write_file",
+        ),
+        (
+            json!({ "toolCallId": "run_shell_command-1763260267000-1" }),
+            "run_shell_command",
+        ),
+        (json!({ "toolCallId": "a-b-1763260267000-12" }), "a-b"),
+    ];
+    for (call, wanted) in cases {
+        assert_eq!(name(call.clone()).as_deref(), Some(wanted), "{call}");
+    }
+    let ids = [
+        "call_1",
+        "a-1-1",
+        "-1763260267000-1",
+        "a-1763260267000-",
+        "4255dbc2-5139-4715",
+    ];
+    for id in ids {
+        assert_eq!(name(json!({ "toolCallId": id, "name": " " })), None, "{id}");
+    }
 }
 
 #[test]

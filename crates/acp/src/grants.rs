@@ -90,6 +90,7 @@ fn act(kind: ToolKind, title: String, path: Option<&str>, input: Value) -> ToolC
     ToolCall {
         id: ACT.to_owned(),
         title,
+        name: None,
         kind,
         status: ToolStatus::Pending,
         locations: locations.into_iter().collect(),

@@ -104,6 +104,7 @@ fn unknown(id: &str) -> ToolCall {
     ToolCall {
         id: id.to_owned(),
         title: String::new(),
+        name: None,
         kind: ToolKind::Other,
         status: ToolStatus::Pending,
         locations: Vec::new(),
@@ -113,12 +114,13 @@ fn unknown(id: &str) -> ToolCall {
     }
 }
 
-/// A call that nobody gave a title is called after its kind.
+/// A call that nobody gave a title is called after its tool or its kind.
 fn named(mut call: ToolCall) -> ToolCall {
     if call.title.trim().is_empty() {
-        call.title = match call.kind {
-            ToolKind::Other => "tool call".to_owned(),
-            kind => kind.as_str().to_owned(),
+        call.title = match (&call.name, call.kind) {
+            (Some(name), _) => name.clone(),
+            (None, ToolKind::Other) => "tool call".to_owned(),
+            (None, kind) => kind.as_str().to_owned(),
         };
     }
     call
@@ -126,7 +128,8 @@ fn named(mut call: ToolCall) -> ToolCall {
 
 fn weight(call: &ToolCall) -> usize {
     let places: usize = call.locations.iter().map(|place| place.path.len()).sum();
-    call.id.len() + call.title.len() + places + call.input.as_ref().map_or(0, String::len)
+    let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    call.id.len() + call.title.len() + length(&call.name) + places + length(&call.input)
 }
 
 #[cfg(test)]
@@ -145,6 +148,7 @@ mod tests {
     fn full(id: &str) -> ToolUpdate {
         ToolUpdate {
             title: Some("Run ls".to_owned()),
+            name: Some("Bash".to_owned()),
             kind: Some(ToolKind::Execute),
             input: Some(r#"{"command":"ls"}"#.to_owned()),
             locations: Some(vec![Location {
@@ -162,6 +166,7 @@ mod tests {
             panic!("it is the first word of it");
         };
         assert_eq!(tools.asked(update("t")), told);
+        assert_eq!(told.name.as_deref(), Some("Bash"));
         let changed = ToolUpdate {
             title: Some("Run ls -a".to_owned()),
             ..update("t")
@@ -194,6 +199,14 @@ mod tests {
             panic!("nobody was told of it");
         };
         assert_eq!(call.title, "tool call");
+        let called = ToolUpdate {
+            name: Some("bash".to_owned()),
+            ..update("u")
+        };
+        let EventKind::ToolCall(call) = tools.tell(called) else {
+            panic!("nobody was told of it");
+        };
+        assert_eq!(call.title, "bash");
     }
 
     #[test]

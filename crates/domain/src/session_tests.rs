@@ -7,6 +7,7 @@ fn permission() -> AskKind {
     let tool = ToolCall {
         id: "t1".into(),
         title: "write".into(),
+        name: None,
         kind: ToolKind::Edit,
         status: ToolStatus::Pending,
         locations: Vec::new(),

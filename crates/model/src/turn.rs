@@ -143,6 +143,7 @@ impl Work<'_> {
         ToolCall {
             id: wanted.id.clone(),
             title: task.map_or_else(|| wanted.name.clone(), Task::title),
+            name: Some(wanted.name.clone()),
             kind: task.map(Task::kind).unwrap_or_default(),
             status: ToolStatus::Pending,
             locations: task

@@ -123,6 +123,7 @@ pub(crate) fn call(id: &str, name: &str, input: &Value, status: ToolStatus) -> T
     ToolCall {
         id: id.to_owned(),
         title: title(name, input),
+        name: Some(name.to_owned()),
         kind,
         status,
         locations: locations(kind, input),

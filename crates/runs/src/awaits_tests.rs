@@ -14,6 +14,7 @@ fn permission(title: &str, kind: ToolKind, destructive: bool) -> AskKind {
         tool: ToolCall {
             id: "t".to_owned(),
             title: title.to_owned(),
+            name: None,
             kind,
             status: ToolStatus::Pending,
             locations: Vec::new(),

@@ -393,6 +393,7 @@ fn plain_permission(title: String) -> AskKind {
         tool: ToolCall {
             id: Uuid::new_v4().to_string(),
             title,
+            name: None,
             kind: ToolKind::Other,
             status: ToolStatus::Pending,
             locations: Vec::new(),

@@ -169,6 +169,7 @@ fn read_permission(value: &Value) -> Option<AskKind> {
     let tool = ToolCall {
         id: uuid::Uuid::new_v4().to_string(),
         title: text("title")?,
+        name: text("name"),
         kind: kind.map(|(_, kind)| *kind).unwrap_or_default(),
         status: ToolStatus::Pending,
         locations: Vec::new(),

@@ -229,6 +229,7 @@ fn permission(title: &str) -> AskKind {
         tool: ToolCall {
             id: "tool".to_owned(),
             title: title.to_owned(),
+            name: None,
             kind: ToolKind::Execute,
             status: ToolStatus::Pending,
             locations: Vec::new(),

@@ -60,6 +60,7 @@ fn act(name: &str, server: &Value) -> ToolCall {
     ToolCall {
         id: "mcp-server".to_owned(),
         title: format!("MCP server {name}: {what}"),
+        name: None,
         kind,
         status: ToolStatus::Pending,
         locations: Vec::new(),

@@ -90,6 +90,7 @@ fn call(arguments: &PolicyTestArgs) -> Call {
     let tool = ToolCall {
         id: "test".to_owned(),
         title: arguments.tool.clone().unwrap_or_default(),
+        name: arguments.tool.clone(),
         kind,
         status: ToolStatus::Pending,
         locations: locations.collect(),
@@ -97,11 +98,7 @@ fn call(arguments: &PolicyTestArgs) -> Call {
         input,
         output: None,
     };
-    let call = Call::of(&tool, WORKSPACE);
-    match &arguments.tool {
-        Some(name) => call.named(name),
-        None => call,
-    }
+    Call::of(&tool, WORKSPACE)
 }
 
 /// The node's rules, then the template's, as the daemon layers them.

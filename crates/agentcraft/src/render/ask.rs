@@ -64,6 +64,7 @@ mod tests {
                 tool: ToolCall {
                     id: "t".to_owned(),
                     title: "Write a.txt".to_owned(),
+                    name: None,
                     kind: ToolKind::Edit,
                     status: ToolStatus::Pending,
                     locations: Vec::new(),

@@ -127,6 +127,7 @@ mod tests {
         ToolCall {
             id: "t".to_owned(),
             title: "Write a.txt\n\x1b[2Jand more".to_owned(),
+            name: None,
             kind: ToolKind::Edit,
             status: ToolStatus::Completed,
             locations: Vec::new(),

@@ -225,6 +225,29 @@ fn nobody_to_ask_is_denied_at_once_and_the_policy_decides_where_it_can() {
 }
 
 #[test]
+fn a_rule_on_the_name_of_a_tool_decides_whatever_its_title_is() {
+    let daemon = with_agent(json!({"rules": [{"tool": "write", "decision": "allow"}]}));
+    let mut client = daemon.client();
+    for (message, path, written) in [
+        ("/write a.txt hi", "a.txt", true),
+        ("/fs write b.txt hi", "b.txt", false),
+    ] {
+        client.ok("agent.prompt", json!({"name": "a1", "message": message}));
+        let file = daemon.home().join("instances/a1").join(path);
+        assert_eq!(file.exists(), written, "{message}");
+    }
+    let calls = client.ok("journal.query", json!({"agent": "a1", "kind": "tool.call"}));
+    assert_eq!(calls[0]["body"]["name"], "write", "{calls}");
+    assert_ne!(calls[0]["body"]["title"], "write", "{calls}");
+    // The request for permission itself said only which call it is about.
+    let asks = client.ok(
+        "journal.query",
+        json!({"agent": "a1", "kind": "ask.opened"}),
+    );
+    assert_eq!(asks[0]["body"]["tool"]["name"], "write", "{asks}");
+}
+
+#[test]
 fn three_clients_see_one_stream_and_the_first_answer_wins() {
     let daemon = with_agent(json!({}));
     let session = session(&mut daemon.client());

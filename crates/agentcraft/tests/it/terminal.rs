@@ -462,7 +462,7 @@ fn the_journal_is_searched_and_exported() {
 
 #[test]
 fn policy_test_explains_a_file_without_a_daemon_and_a_template_with_one() {
-    let rules = r#"{"permissions": {"allow": ["edit(src/**)"], "deny": ["execute(rm *)"]}}"#;
+    let rules = r#"{"permissions": {"allow": ["edit(src/**)", "Grep"], "deny": ["execute(rm *)", "mcp__mail__*"]}}"#;
     let stopped = node().file("rules.json", rules).stopped();
     let file = stopped.home().join("rules.json");
     let file = file.to_str().unwrap();
@@ -471,7 +471,9 @@ fn policy_test_explains_a_file_without_a_daemon_and_a_template_with_one() {
         let all: Vec<&str> = all.iter().chain(arguments).copied().collect();
         serde_json::from_str(&done(&stopped, &all)).unwrap()
     };
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 6] = [
+        (&["--tool", "Grep"], "allow"),
+        (&["--tool", "mcp__mail__read"], "deny"),
         (&["--kind", "edit", "--path", "src/a.rs"], "allow"),
         (&["--kind", "edit", "--path", "src/../b.rs"], "ask"),
         (&["--command", "cd a && rm -r b"], "deny"),

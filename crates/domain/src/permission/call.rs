@@ -106,7 +106,7 @@ impl Call {
         }
         Self {
             kind: tool.kind,
-            name: None,
+            name: tool.name.clone(),
             title: tool.title.clone(),
             paths,
             // Several commands are read as the lines of one.
@@ -116,15 +116,6 @@ impl Call {
                 false => String::new(),
             },
             opaque: found.opaque,
-        }
-    }
-
-    /// The same call of a tool whose name is known.
-    #[must_use]
-    pub fn named(self, name: impl Into<String>) -> Self {
-        Self {
-            name: Some(name.into()),
-            ..self
         }
     }
 
@@ -244,6 +235,7 @@ mod tests {
         ToolCall {
             id: "t".into(),
             title: "tool".into(),
+            name: None,
             kind,
             status: ToolStatus::Pending,
             locations: Vec::new(),
@@ -275,6 +267,17 @@ mod tests {
             .collect();
         paths.sort();
         assert_eq!(paths, ["/d", "a", "b", "c", "e"]);
+    }
+
+    #[test]
+    fn the_name_that_the_agent_told_is_the_one_that_rules_see() {
+        let mut call = tool(ToolKind::Other, "{}");
+        assert_eq!(Call::of(&call, "/ws").trusted_name(), Some("tool"));
+        call.name = Some("mcp__files__read".into());
+        assert_eq!(
+            Call::of(&call, "/ws").trusted_name(),
+            Some("mcp__files__read")
+        );
     }
 
     #[test]

@@ -259,7 +259,10 @@ fn commands_that_cannot_be_undone_are_known() {
 #[test]
 fn names_of_tools_tell_what_cannot_be_undone() {
     let named = |kind, name: &str| {
-        let mut call = call(kind, "").named(name);
+        let mut call = Call {
+            name: Some(name.to_owned()),
+            ..call(kind, "")
+        };
         call.command = None;
         is_destructive(&call)
     };

@@ -13,6 +13,7 @@ fn tool(kind: ToolKind, title: &str, input: Value) -> ToolCall {
     ToolCall {
         id: "t".into(),
         title: title.into(),
+        name: None,
         kind,
         status: ToolStatus::Pending,
         locations: Vec::new(),
@@ -196,9 +197,13 @@ fn a_title_is_a_name_only_if_it_can_be_nothing_else() {
     assert_eq!(decision(allow.clone(), &honest), Decision::Allow);
     assert_eq!(decision(allow.clone(), &sly), Decision::Ask);
     assert_eq!(decision(deny.clone(), &sly), Decision::Deny);
-    let named = sly.clone().named("mcp__files__read");
+    let called = |call: &Call, name: &str| Call {
+        name: Some(name.to_owned()),
+        ..call.clone()
+    };
+    let named = called(&sly, "mcp__files__read");
     assert_eq!(decision(allow.clone(), &named), Decision::Allow);
-    assert_eq!(decision(allow, &honest.named("shell")), Decision::Ask);
+    assert_eq!(decision(allow, &called(&honest, "shell")), Decision::Ask);
     assert_eq!(decision(deny, &named), Decision::Deny);
 }
 

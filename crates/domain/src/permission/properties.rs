@@ -48,12 +48,14 @@ fn call() -> impl Strategy<Value = Call> {
         }),
     ];
     let paths = prop::collection::vec(text(), 0..3);
-    (kind(), text(), paths, prop::option::of(input), text()).prop_map(
-        |(kind, title, paths, input, workspace)| {
+    let name = prop::option::of(text());
+    (kind(), text(), name, paths, prop::option::of(input), text()).prop_map(
+        |(kind, title, name, paths, input, workspace)| {
             let locations = paths.into_iter().map(|path| Location { path, line: None });
             let tool = ToolCall {
                 id: String::new(),
                 title,
+                name,
                 kind,
                 status: ToolStatus::Pending,
                 locations: locations.collect(),

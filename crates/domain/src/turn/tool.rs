@@ -9,6 +9,9 @@ pub struct ToolCall {
     /// The agent's own id, or a stable one of ours where it has none.
     pub id: String,
     pub title: String,
+    /// What the tool is called, where the agent says it; the title is for people and may be anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     pub kind: ToolKind,
     pub status: ToolStatus,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -30,6 +33,8 @@ pub struct ToolUpdate {
     pub id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<ToolKind>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -138,7 +143,11 @@ impl ToolContent {
 
 impl ToolCall {
     pub(super) fn weight(&self) -> usize {
-        self.title.len() + length(&self.input) + length(&self.output) + weigh(&self.content)
+        self.title.len()
+            + length(&self.name)
+            + length(&self.input)
+            + length(&self.output)
+            + weigh(&self.content)
     }
 
     /// Takes over what a later word says.
@@ -146,6 +155,7 @@ impl ToolCall {
         let ToolUpdate {
             id: _,
             title,
+            name,
             kind,
             status,
             locations,
@@ -154,6 +164,7 @@ impl ToolCall {
             output,
         } = update.clone();
         replace(&mut self.title, title);
+        self.name = name.or_else(|| self.name.take());
         replace(&mut self.kind, kind);
         replace(&mut self.status, status);
         replace(&mut self.locations, locations);
@@ -166,6 +177,7 @@ impl ToolCall {
 impl ToolUpdate {
     pub(super) fn weight(&self) -> usize {
         length(&self.title)
+            + length(&self.name)
             + length(&self.input)
             + length(&self.output)
             + self.content.as_deref().map_or(0, weigh)

@@ -126,6 +126,7 @@ impl CodexReader {
         findings.push(EventKind::ToolUpdate(ToolUpdate {
             id: call.id,
             title: Some(call.title),
+            name: None,
             kind: None,
             status: Some(call.status),
             locations: (!call.locations.is_empty()).then_some(call.locations),
@@ -139,6 +140,11 @@ impl CodexReader {
 /// An item that is a tool call, without its id.
 fn call(kind: &str, item: &Value) -> Option<ToolCall> {
     let words = |key| text(item, &[key]).unwrap_or_default();
+    // Its own acts have no other names than what sort of item they are; tools of servers are named as in requests.
+    let name = match kind {
+        "mcp_tool_call" => format!("mcp__{}__{}", words("server"), words("tool")),
+        own => own.to_owned(),
+    };
     let (kind, title, input, output) = match kind {
         "command_execution" => {
             let input = json!({"command": words("command")});
@@ -180,6 +186,7 @@ fn call(kind: &str, item: &Value) -> Option<ToolCall> {
     Some(ToolCall {
         id: String::new(),
         title: tool::one_line(&title),
+        name: Some(name),
         kind,
         status: status(item),
         locations: items(&item["changes"])

@@ -112,6 +112,7 @@ fn question(word: &str, rest: &str) -> AskKind {
         tool: ToolCall {
             id: "t".to_owned(),
             title: format!("{word} {rest}"),
+            name: None,
             kind: if word == "delete" {
                 ToolKind::Delete
             } else {
