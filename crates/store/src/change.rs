@@ -2,7 +2,7 @@
 
 use rusqlite::{Transaction, params};
 
-use crate::RecordRow;
+use crate::{RecordRow, blobs::Blobs, worker::WriteError};
 
 /// One change of the state, or one line of the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +67,11 @@ pub struct EventBatch {
 }
 
 impl Change {
-    pub(crate) fn apply(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    pub(crate) fn apply(
+        &self,
+        transaction: &Transaction<'_>,
+        blobs: &Blobs,
+    ) -> Result<(), WriteError> {
         match self {
             Self::PutAgent { name, record } => transaction
                 .prepare_cached(
@@ -95,9 +99,7 @@ impl Change {
                      ON CONFLICT (id) DO UPDATE SET live = excluded.live, record = excluded.record",
                 )?
                 .execute(params![row.id, row.agent, row.live, row.record]),
-            Self::AppendEvents(batch) => transaction
-                .prepare_cached("INSERT INTO events (session, first, last, at, lines) VALUES (?1, ?2, ?3, ?4, ?5)")?
-                .execute(params![batch.session, number(batch.first), number(batch.last), batch.at, batch.lines]),
+            Self::AppendEvents(batch) => return batch.append(transaction, blobs),
             Self::PutRecord(row) => transaction
                 .prepare_cached(
                     "INSERT INTO records (kind, id, at, live, record) VALUES (?1, ?2, ?3, ?4, ?5)
@@ -108,8 +110,34 @@ impl Change {
             Self::DeleteRecord { kind, id } => transaction
                 .prepare_cached("DELETE FROM records WHERE kind = ?1 AND id = ?2")?
                 .execute(params![kind, id]),
+        }?;
+        Ok(())
+    }
+}
+
+impl EventBatch {
+    /// Bodies are files before there is a row that speaks of them.
+    fn append(&self, transaction: &Transaction<'_>, blobs: &Blobs) -> Result<(), WriteError> {
+        let slim = blobs.take_out(&self.lines)?;
+        let lines = slim.as_ref().map_or(&self.lines, |slim| &slim.lines);
+        let first = number(self.first);
+        transaction
+            .prepare_cached(
+                "INSERT INTO events (session, first, last, at, lines) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(params![
+                self.session,
+                first,
+                number(self.last),
+                self.at,
+                lines
+            ])?;
+        for hash in slim.iter().flat_map(|slim| &slim.hashes) {
+            transaction
+                .prepare_cached("INSERT INTO blobs (session, first, hash) VALUES (?1, ?2, ?3)")?
+                .execute(params![self.session, first, hash])?;
         }
-        .map(drop)
+        Ok(())
     }
 }
 

@@ -54,6 +54,18 @@ const STEPS: &[&str] = &[
     CREATE INDEX records_by_time ON records (kind, at, id);
     CREATE INDEX records_live ON records (kind, at, id) WHERE live = 1;
     ",
+    "
+    CREATE TABLE blobs (
+        session TEXT NOT NULL,
+        first   INTEGER NOT NULL,
+        hash    TEXT NOT NULL,
+        PRIMARY KEY (session, first, hash)
+    ) WITHOUT ROWID;
+    CREATE INDEX blobs_by_hash ON blobs (hash);
+    CREATE TRIGGER blobs_of_events AFTER DELETE ON events BEGIN
+        DELETE FROM blobs WHERE session = old.session AND first = old.first;
+    END;
+    ",
 ];
 
 /// The version this program reads and writes.

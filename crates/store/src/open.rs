@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use tokio::sync::watch;
 
 use crate::{
+    blobs::Blobs,
     change::Change,
     journal::{self, JournalQuery, JournalRow},
     migrations,
@@ -68,6 +69,7 @@ pub enum OpenError {
 pub struct Store {
     writer: Arc<Worker>,
     reader: Arc<Worker>,
+    blobs: Arc<Blobs>,
 }
 
 impl Store {
@@ -81,12 +83,15 @@ impl Store {
         let mut writer = connect(path, durability).map_err(failed)?;
         migrate(&mut writer, path)?;
         let reader = connect(path, durability).map_err(failed)?;
+        let blobs = Arc::new(Blobs::of(path, durability));
         let start = |connection, name| {
-            Worker::start(connection, name).map_err(|source| OpenError::Thread { source })
+            Worker::start(connection, blobs.clone(), name)
+                .map_err(|source| OpenError::Thread { source })
         };
         Ok(Self {
             writer: Arc::new(start(writer, "store-writer")?),
             reader: Arc::new(start(reader, "store-reader")?),
+            blobs,
         })
     }
 
@@ -102,6 +107,10 @@ impl Store {
 
     pub(crate) fn writer(&self) -> &Worker {
         &self.writer
+    }
+
+    pub(crate) fn blobs(&self) -> &Arc<Blobs> {
+        &self.blobs
     }
 
     pub(crate) fn reader(&self) -> &Worker {

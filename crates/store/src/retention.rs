@@ -6,13 +6,20 @@ use crate::{Store, StoreError, change::number};
 
 impl Store {
     /// Removes journal lines before `before` (milliseconds since the Unix epoch) and beyond the newest `lines`, and
-    /// sessions that are over and whose last event is before it. Says how many rows went.
+    /// sessions that are over and whose last event is before it. Says how many rows and bodies went.
     pub async fn prune(&self, before: i64, lines: u64) -> Result<usize, StoreError> {
-        self.writer()
+        let rows = self
+            .writer()
             .transact("the history", move |transaction| {
                 prune(transaction, before, lines)
             })
-            .await
+            .await?;
+        let blobs = self.blobs().clone();
+        let bodies = self
+            .writer()
+            .read("the bodies", move |connection| blobs.sweep(connection))
+            .await?;
+        Ok(rows + bodies)
     }
 }
 

@@ -4,6 +4,7 @@ use rusqlite::{Connection, params};
 
 use crate::{
     Store, StoreError,
+    blobs::Blobs,
     change::{EventBatch, SessionRow, number},
 };
 
@@ -46,10 +47,10 @@ impl Store {
 
     /// A page of batches that hold events from number `from` on, in order; empty when there are no more.
     pub async fn events(&self, session: &str, from: u64) -> Result<Vec<EventBatch>, StoreError> {
-        let session = session.to_owned();
+        let (session, blobs) = (session.to_owned(), self.blobs().clone());
         self.reader()
             .read("the events", move |connection| {
-                read_events(connection, &session, from)
+                read_events(connection, &blobs, &session, from)
             })
             .await
     }
@@ -74,11 +75,14 @@ fn session_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<SessionRow> {
 
 fn read_events(
     connection: &Connection,
+    blobs: &Blobs,
     session: &str,
     from: u64,
 ) -> rusqlite::Result<Vec<EventBatch>> {
     let mut statement = connection.prepare_cached(
-        "SELECT first, last, at, lines FROM events
+        "SELECT first, last, at, lines,
+                EXISTS (SELECT 1 FROM blobs WHERE session = events.session AND first = events.first)
+         FROM events
          WHERE session = ?1 AND last >= ?2
            AND first >= coalesce((SELECT max(first) FROM events WHERE session = ?1 AND first <= ?2), 0)
          ORDER BY first",
@@ -87,12 +91,16 @@ fn read_events(
     let mut page: Vec<EventBatch> = Vec::new();
     let mut bytes = 0;
     while let Some(row) = rows.next()? {
+        let lines: String = row.get(3)?;
         let batch = EventBatch {
             session: session.to_owned(),
             first: u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0),
             last: u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0),
             at: row.get(2)?,
-            lines: row.get(3)?,
+            lines: match row.get(4)? {
+                true => blobs.put_back(&lines),
+                false => lines,
+            },
         };
         bytes += batch.lines.len();
         page.push(batch);

@@ -1,12 +1,19 @@
 //! A thread that owns one connection. The writer commits whatever is waiting in one transaction, so that many callers
 //! share the price of a commit.
 
-use std::{io, sync::mpsc, thread};
+use std::{
+    io,
+    sync::{Arc, mpsc},
+    thread,
+};
 
 use rusqlite::{Connection, Transaction};
 use tokio::sync::{oneshot, watch};
 
-use crate::change::Change;
+use crate::{
+    blobs::{BlobError, Blobs},
+    change::Change,
+};
 
 /// Jobs that may wait: each is a lifecycle step or a batch of events, so this is far beyond what a node has under way,
 /// and a caller that finds it full waits on a thread of its own rather than growing us.
@@ -19,7 +26,7 @@ const BATCH_MAX: usize = 256;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("could not write to the store")]
-    Write { source: rusqlite::Error },
+    Write { source: WriteError },
     #[error("could not read {what} from the store")]
     Read {
         what: &'static str,
@@ -29,6 +36,14 @@ pub enum StoreError {
     Full,
     #[error("the store is closed")]
     Closed,
+}
+
+/// What went wrong with a write.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub enum WriteError {
+    Rows(#[from] rusqlite::Error),
+    Body(#[from] BlobError),
 }
 
 /// Whoever waits for a write.
@@ -53,12 +68,12 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn start(connection: Connection, name: &str) -> io::Result<Self> {
+    pub(crate) fn start(connection: Connection, blobs: Arc<Blobs>, name: &str) -> io::Result<Self> {
         let (jobs, inbox) = mpsc::sync_channel(JOBS_MAX);
         let (written, lines) = watch::channel(0);
         let thread = thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || run(connection, &inbox, &written))?;
+            .spawn(move || run(connection, &blobs, &inbox, &written))?;
         Ok(Self {
             jobs: Some(jobs),
             thread: Some(thread),
@@ -126,7 +141,12 @@ impl Drop for Worker {
     }
 }
 
-fn run(mut connection: Connection, inbox: &mpsc::Receiver<Job>, written: &watch::Sender<u64>) {
+fn run(
+    mut connection: Connection,
+    blobs: &Blobs,
+    inbox: &mpsc::Receiver<Job>,
+    written: &watch::Sender<u64>,
+) {
     while let Ok(first) = inbox.recv() {
         let mut batch = Vec::new();
         for job in std::iter::once(first).chain(inbox.try_iter().take(BATCH_MAX - 1)) {
@@ -135,18 +155,19 @@ fn run(mut connection: Connection, inbox: &mpsc::Receiver<Job>, written: &watch:
                 Job::Read(read) => read(&connection),
                 // What was asked for before it is written before it.
                 Job::Transact(act) => {
-                    commit(&mut connection, std::mem::take(&mut batch), written);
+                    commit(&mut connection, blobs, std::mem::take(&mut batch), written);
                     act(&mut connection);
                 }
             }
         }
-        commit(&mut connection, batch, written);
+        commit(&mut connection, blobs, batch, written);
     }
 }
 
 /// One transaction for all; if it fails, each by itself, so that one bad write does not take the others with it.
 fn commit(
     connection: &mut Connection,
+    blobs: &Blobs,
     batch: Vec<(Vec<Change>, Done)>,
     written: &watch::Sender<u64>,
 ) {
@@ -157,12 +178,16 @@ fn commit(
         .iter()
         .flat_map(|(changes, _)| changes)
         .any(|change| matches!(change, Change::Journal(_)));
-    let together = write(connection, batch.iter().flat_map(|(changes, _)| changes));
+    let together = write(
+        connection,
+        blobs,
+        batch.iter().flat_map(|(changes, _)| changes),
+    );
     let alone = together.is_err() && batch.len() > 1;
     let mut together = Some(together);
     for (changes, done) in batch {
         let result = match together.take() {
-            _ if alone => write(connection, &changes),
+            _ if alone => write(connection, blobs, &changes),
             Some(Err(source)) => Err(source),
             Some(Ok(())) | None => {
                 together = Some(Ok(()));
@@ -188,11 +213,12 @@ fn transact<T>(
 
 fn write<'a>(
     connection: &mut Connection,
+    blobs: &Blobs,
     changes: impl IntoIterator<Item = &'a Change>,
-) -> rusqlite::Result<()> {
+) -> Result<(), WriteError> {
     let transaction = connection.transaction()?;
     for change in changes {
-        change.apply(&transaction)?;
+        change.apply(&transaction, blobs)?;
     }
-    transaction.commit()
+    Ok(transaction.commit()?)
 }

@@ -1,0 +1,63 @@
+//! Looking at a store without changing it: which version it has, and what opening it would mean.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::{migrations, open::OpenError};
+
+/// The version of a store beside the one that this program writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Schema {
+    pub found: i64,
+    pub known: i64,
+}
+
+/// The schema of the store in the file `path`; nothing where there is no store yet.
+pub fn inspect(path: &Path) -> Result<Option<Schema>, OpenError> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let failed = |source| OpenError::Open {
+        path: path.to_owned(),
+        source,
+    };
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    Ok(Some(Schema {
+        found: migrations::version(&connection).map_err(failed)?,
+        known: migrations::current(),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Durability, Store};
+
+    #[test]
+    fn a_store_is_looked_at_and_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        assert_eq!(inspect(&path).unwrap(), None);
+        assert!(!path.exists(), "looking makes nothing");
+        drop(Store::open(&path, Durability::ProcessDeath).unwrap());
+        let known = migrations::current();
+        assert_eq!(
+            inspect(&path).unwrap(),
+            Some(Schema {
+                found: known,
+                known
+            })
+        );
+        let newer = Connection::open(&path).unwrap();
+        newer
+            .pragma_update(None, "user_version", known + 1)
+            .unwrap();
+        drop(newer);
+        let found = known + 1;
+        assert_eq!(inspect(&path).unwrap(), Some(Schema { found, known }));
+        std::fs::write(&path, "not a store at all, only some words").unwrap();
+        assert!(inspect(&path).is_err());
+    }
+}
