@@ -2,14 +2,20 @@
 
 mod agent;
 mod command;
-mod context;
+pub(crate) mod context;
+mod heard;
 mod nested;
 mod operation;
+
+use std::path::PathBuf;
 
 use tokio_util::sync::CancellationToken;
 use workflow::{Action, CommandAction, Start, StepResult};
 
-use crate::{show::Audience, surroundings::Scene};
+use crate::{
+    show::Audience,
+    surroundings::{self, Scene},
+};
 
 /// One thing that the machine has started.
 #[derive(Debug)]
@@ -20,9 +26,25 @@ pub(crate) struct Act {
     pub(crate) run: String,
     /// Where in the run.
     pub(crate) path: String,
+    /// Tells it from everything else that the run has started.
+    pub(crate) ticket: u64,
     /// The step had been started before the run was interrupted.
     pub(crate) resumed: bool,
     pub(crate) stop: CancellationToken,
+}
+
+impl Act {
+    /// The file for what a stream of this step has beyond what is kept of it.
+    fn overflow(&self, stream: &str) -> PathBuf {
+        let name = surroundings::plain(&self.path);
+        let folder = self.scene.node.folder.join(&self.run);
+        folder.join(format!("{}-{name}.{stream}", self.ticket))
+    }
+}
+
+/// Who can be the agent of a step in a run there: programs that are installed, and agents of the node.
+pub(crate) fn providers(scene: &Scene) -> Vec<String> {
+    agent::known(scene)
 }
 
 /// Does it to its end, or until it is told to stop; then everything it had started is gone.
@@ -38,6 +60,7 @@ pub(crate) async fn perform(
         audience,
         run,
         path: start.path,
+        ticket: start.ticket.0,
         resumed: start.resumed,
         stop,
     };

@@ -2,36 +2,48 @@
 
 use std::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    path::Path,
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
 };
 
-use catalog::McpServer;
 use domain::turn::{Answer, AskKind, Dialect, EventKind, Raw, Stop};
 use engine::{
-    Continuity, Driver, DriverError, DriverFuture, EndpointAgent, NativeOpen, OpenSession, Opened,
-    SessionSink, Turn,
+    About, Continuity, Driver, DriverError, DriverFuture, EndpointAgent, NativeAnswer,
+    NativeMessage, NativeOpen, OpenSession, Opened, Turn,
 };
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use workflow::{AskInput, Plan};
 
 use crate::{
-    execution::{Execution, Order, Progress, StartError},
+    act,
+    choices::{Choices, Offered},
+    execution::{Execution, Order, Progress, TakenUp},
     found::{Found, ShelfError},
+    history::History,
     prompt::Command,
+    refused::StartError,
     show::Audience,
-    surroundings::Surroundings,
+    surroundings::{Scene, Surroundings},
+    talk::Talk,
+    watch::Watch,
     words,
 };
 
+/// The code of JSON-RPC for a value that cannot be taken.
+const INVALID_PARAMS: i64 = -32602;
+
 /// Makes the driver of an agent from what its backend is given; its runs have what the surroundings give them.
 pub fn driver(agent: &EndpointAgent, node: Surroundings) -> Arc<dyn Driver> {
-    let only = agent.config.get("workflow").and_then(Value::as_str);
-    Arc::new(RunKeeper {
-        only: only.filter(|name| *name != "*").map(str::to_owned),
+    let text = |key: &str| agent.config.get(key).and_then(Value::as_str);
+    let only = text("workflow").filter(|name| *name != "*");
+    Arc::new_cyclic(|ourselves| RunKeeper {
+        only: only.map(str::to_owned),
+        usual: text("default").map(str::to_owned),
         node,
         talks: Mutex::default(),
+        watch: OnceLock::new(),
+        ourselves: ourselves.clone(),
     })
 }
 
@@ -40,17 +52,13 @@ pub fn driver(agent: &EndpointAgent, node: Surroundings) -> Arc<dyn Driver> {
 pub struct RunKeeper {
     /// The one workflow that every prompt runs; without it the prompt names one.
     only: Option<String>,
+    /// What a prompt runs that names none.
+    usual: Option<String>,
     node: Surroundings,
     talks: Mutex<BTreeMap<String, Arc<Talk>>>,
-}
-
-#[derive(Debug)]
-struct Talk {
-    sink: SessionSink,
-    cwd: PathBuf,
-    mcp_servers: Vec<McpServer>,
-    /// One turn at a time; the session sees to that.
-    run: tokio::sync::Mutex<Option<Execution>>,
+    /// There from the first conversation on, where the system can watch.
+    watch: OnceLock<Option<Watch>>,
+    ourselves: Weak<RunKeeper>,
 }
 
 impl RunKeeper {
@@ -60,21 +68,61 @@ impl RunKeeper {
             Some(id) => (id, Continuity::Resumed),
             None => (platform::owner::fresh_id(), Continuity::Fresh),
         };
-        let talk = Talk {
-            sink: open.sink,
-            cwd: open.cwd,
-            mcp_servers: open.mcp_servers,
-            run: tokio::sync::Mutex::default(),
-        };
-        self.offer(&talk, &id);
-        self.talks().insert(id.clone(), Arc::new(talk));
+        let talk = Talk::new(id.clone(), open.sink, open.cwd, open.mcp_servers);
+        let talk = Arc::new(match continuity {
+            Continuity::Resumed => talk.taken_up(),
+            Continuity::Fresh | Continuity::Lost { .. } => talk,
+        });
+        talk.offer(self.commands(&talk.cwd));
+        self.talks().insert(id.clone(), talk);
+        self.follow();
         Opened { id, continuity }
     }
 
-    /// Tells an editor which commands there are, in the words of its protocol.
-    fn offer(&self, talk: &Talk, session: &str) {
-        let commands: Vec<Value> = self
-            .available(&talk.cwd)
+    /// Watches the folders of all conversations, so that each hears of new commands.
+    fn follow(&self) {
+        let watch = self.watch.get_or_init(|| {
+            let (watch, mut changes) = Watch::start()?;
+            let ourselves = self.ourselves.clone();
+            self.node.around.tasks.spawn(|stop| async move {
+                loop {
+                    let goes_on = tokio::select! { biased;
+                        () = stop.cancelled() => false,
+                        goes_on = changes.next() => goes_on,
+                    };
+                    match ourselves.upgrade().filter(|_| goes_on) {
+                        Some(keeper) => keeper.offer_again().await,
+                        None => return,
+                    }
+                }
+            });
+            Some(watch)
+        });
+        if let Some(watch) = watch {
+            let talks: Vec<Arc<Talk>> = self.talks().values().cloned().collect();
+            let folders = talks
+                .iter()
+                .flat_map(|talk| self.node.shelf.watched(&talk.cwd));
+            watch.follow(folders.collect());
+        }
+    }
+
+    /// Tells each conversation its commands, if they are others than before.
+    async fn offer_again(self: Arc<Self>) {
+        let tasks = self.node.around.tasks.clone();
+        let read = move |_| {
+            let talks: Vec<Arc<Talk>> = self.talks().values().cloned().collect();
+            for talk in talks {
+                talk.offer(self.commands(&talk.cwd));
+            }
+            self.follow();
+        };
+        let _ = tasks.spawn_blocking(read).await; // The program is shutting down.
+    }
+
+    /// The commands, as editors are told of them.
+    fn commands(&self, cwd: &Path) -> Vec<Value> {
+        self.available(cwd)
             .into_iter()
             .map(|(found, description, hint)| {
                 let mut command = json!({ "name": found.name, "description": description });
@@ -83,19 +131,64 @@ impl RunKeeper {
                 }
                 command
             })
-            .collect();
-        let frame = json!({
-            "sessionId": session,
-            "update": { "sessionUpdate": "available_commands_update", "availableCommands": commands },
-        });
-        let raw = Raw {
-            dialect: Dialect::Acp,
-            frame: frame.to_string().into(),
+            .collect()
+    }
+
+    /// What there is to choose from in a conversation.
+    fn offered(&self, talk: &Talk) -> Offered {
+        let scene = Scene {
+            node: self.node.clone(),
+            cwd: talk.cwd.clone(),
+            mcp_servers: Vec::new(),
+            choices: Choices::default(),
         };
-        let kind = EventKind::Other {
-            name: "available_commands_update".to_owned(),
+        Offered {
+            roles: act::context::roles(&scene),
+            providers: act::providers(&scene),
+        }
+    }
+
+    fn talk(&self, id: &str) -> Result<Arc<Talk>, DriverError> {
+        let talk = self.talks().get(id).cloned();
+        talk.ok_or_else(|| DriverError::Protocol {
+            what: "the conversation is not open".to_owned(),
+        })
+    }
+
+    /// A request of an editor that changes what its runs do.
+    fn choose(&self, message: &NativeMessage) -> Result<Value, DriverError> {
+        let unknown = || DriverError::Unsupported {
+            what: format!("be asked for {}", message.method),
         };
-        talk.sink.emit(kind, Some(raw));
+        let talk = self.talk(message.conversation.as_deref().ok_or_else(unknown)?)?;
+        let params = message.params.as_ref().map_or("{}", |raw| &raw.frame);
+        let params: Value = serde_json::from_str(params).unwrap_or_default();
+        let text = |key: &str| params[key].as_str().unwrap_or_default();
+        let offered = self.offered(&talk);
+        let mut choices = talk.choices();
+        let chosen = match message.method.as_str() {
+            "session/set_config_option" => {
+                choices.choose(text("configId"), text("value"), &offered)
+            }
+            "session/set_mode" => choices.choose_mode(text("modeId"), &offered),
+            _ => return Err(unknown()),
+        };
+        chosen.map_err(|message| DriverError::Refused {
+            code: INVALID_PARAMS,
+            message,
+        })?;
+        let options = choices.options(&offered);
+        let modes = choices.modes(&offered);
+        drop(choices);
+        if message.method == "session/set_mode" {
+            talk.tell("config_option_update", &json!({ "configOptions": options }));
+            return Ok(json!({}));
+        }
+        talk.tell(
+            "current_mode_update",
+            &json!({ "currentModeId": modes["currentModeId"] }),
+        );
+        Ok(json!({ "configOptions": options }))
     }
 
     /// Every workflow that can be run, what it does, and which inputs it takes.
@@ -125,12 +218,12 @@ impl RunKeeper {
     }
 
     async fn turn(&self, turn: Turn) -> Result<Stop, DriverError> {
-        let talk = self.talks().get(&turn.session).cloned();
-        let talk = talk.ok_or_else(|| DriverError::Protocol {
-            what: "the conversation is not open".to_owned(),
-        })?;
+        let talk = self.talk(&turn.session)?;
         let mut place = talk.run.lock().await;
         let audience = Audience::new(talk.sink.clone(), self.node.mask());
+        if talk.may_have_left() {
+            *place = self.left(&talk, audience.clone()).await;
+        }
         let execution = match place.take() {
             Some(mut waiting) => waiting.answer(turn.prompt.clone()).await.map(|()| waiting),
             None => self.begin(&talk, &turn, audience.clone()).await,
@@ -151,16 +244,38 @@ impl RunKeeper {
         }
     }
 
+    /// The run that waits here since before a restart.
+    async fn left(&self, talk: &Talk, audience: Audience) -> Option<Execution> {
+        let history = History::new(self.node.records.clone());
+        let run = history.waiting_in(&talk.id).await.ok().flatten()?;
+        let taken_up = TakenUp {
+            mcp_servers: talk.mcp_servers.clone(),
+            choices: talk.choices().clone(),
+            ..TakenUp::going_on(audience.clone())
+        };
+        match Execution::resume(&self.node, &run, taken_up).await {
+            Ok(execution) => Some(execution),
+            Err(error) => {
+                audience.notice(format!(
+                    "the run {run} that waited here cannot be gone on with: {}",
+                    engine::chain(&error)
+                ));
+                None
+            }
+        }
+    }
+
     async fn begin(
         &self,
         talk: &Talk,
         turn: &Turn,
         audience: Audience,
     ) -> Result<Execution, StartError> {
-        let command = match (&self.only, Command::parse(&turn.prompt)) {
+        let usual = self.only.as_ref().or(self.usual.as_ref());
+        let command = match (usual, Command::parse(&turn.prompt)) {
             (_, Some(command)) => command,
-            (Some(only), None) => Command {
-                name: only.clone(),
+            (Some(usual), None) => Command {
+                name: usual.clone(),
                 rest: turn.prompt.trim().to_owned(),
             },
             (None, None) => {
@@ -179,9 +294,11 @@ impl RunKeeper {
         let order = Order {
             cwd: talk.cwd.clone(),
             mcp_servers: talk.mcp_servers.clone(),
+            choices: talk.choices().clone(),
             audience,
             parent: None,
             call_stack: Vec::new(),
+            talk: Some(turn.session.clone()),
         };
         Execution::prepare(&self.node, &found, inputs, order).await
     }
@@ -287,6 +404,27 @@ impl Driver for RunKeeper {
         })
     }
 
+    fn said(&self, about: About<'_>) -> Option<Raw> {
+        let About::Conversation(id) = about else {
+            return None;
+        };
+        let talk = self.talk(id).ok()?;
+        let offered = self.offered(&talk);
+        let choices = talk.choices();
+        let options = choices.options(&offered);
+        let answer = json!({ "configOptions": options, "modes": choices.modes(&offered) });
+        Some(Raw {
+            dialect: Dialect::Acp,
+            frame: answer.to_string().into(),
+        })
+    }
+
+    fn pass(&self, message: NativeMessage) -> DriverFuture<'_, Result<NativeAnswer, DriverError>> {
+        let chosen = self.choose(&message);
+        let answer = chosen.map(|value| NativeAnswer::Result(value.to_string().into()));
+        Box::pin(std::future::ready(answer))
+    }
+
     /// There is no process that could end.
     fn ended(&self) -> DriverFuture<'_, ()> {
         Box::pin(std::future::pending())
@@ -298,6 +436,7 @@ impl Driver for RunKeeper {
             let Some(talk) = talk else {
                 return;
             };
+            self.follow();
             if let Some(execution) = talk.run.lock().await.take() {
                 execution.abandon().await;
             }

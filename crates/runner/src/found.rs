@@ -1,6 +1,9 @@
 //! Where workflows are: the folders of the working directory, of the user and of the node, and packs of several.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use platform::files::{self, FileError};
 use workflow::{Loaded, Plan, Problem, WORKFLOW_FILE_MAX};
@@ -10,6 +13,9 @@ const LOCAL: [&str; 2] = [".agentcraft/workflows", ".awf/workflows"];
 
 /// Folders of packs below the working directory, and below the user's home.
 const PACKS: [&str; 2] = [".agentcraft/workflow-packs", ".awf/workflow-packs"];
+
+/// How far above a folder that is not there one is looked for: up to the folder that an editor has open.
+const ABOVE_MAX: usize = 4;
 
 const SUFFIXES: [&str; 2] = ["yaml", "yml"];
 
@@ -81,6 +87,28 @@ impl Shelf {
         }
         found.sort_by(|left, right| left.name.cmp(&right.name));
         found
+    }
+
+    /// The folders in which a change changes what `list` gives; for one that is not there, the nearest above it that is.
+    pub(crate) fn watched(&self, cwd: &Path) -> BTreeSet<PathBuf> {
+        let local = LOCAL.iter().map(|folder| cwd.join(folder));
+        let mut folders: Vec<PathBuf> = self.chosen.iter().cloned().chain(local).collect();
+        folders.extend(self.shared.iter().cloned());
+        let homes = [Some(cwd.to_owned()), self.user.clone()];
+        for home in homes.into_iter().flatten() {
+            for folder in PACKS {
+                let packs = sub_folders(&home.join(folder));
+                folders.push(home.join(folder));
+                folders.extend(packs.iter().map(|pack| pack.join("workflows")));
+            }
+        }
+        let nearest = |folder: PathBuf| {
+            let mut places = folder.ancestors().take(ABOVE_MAX);
+            places
+                .find(|place| files::is_there(place))
+                .map(Path::to_owned)
+        };
+        folders.into_iter().filter_map(nearest).collect()
     }
 
     /// The workflow of that name, or the file if it is a path.

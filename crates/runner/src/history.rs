@@ -15,8 +15,15 @@ use workflow::{Finish, Input, Outcome, State};
 /// The kind of the documents that hold runs.
 const KIND: &str = "workflow-run";
 
-/// Inputs between two snapshots. They are kept in a ring of this many places, so that nothing has to be deleted.
+/// Inputs between two snapshots, at least. Each is kept at its place after the snapshot, so that the next ones take the
+/// places of those that are not needed any more and nothing has to be deleted.
 pub(crate) const SNAPSHOT_EVERY: u64 = 64;
+
+/// Places of the log that are read: more inputs than a run may have steps.
+const LOGGED_MAX: u32 = 200_000;
+
+/// Removals under way at a time; the store takes many in one transaction, and refuses when thousands wait.
+const REMOVALS: usize = 256;
 
 /// The kind of the documents that say that a run shall be cancelled.
 const CANCEL: &str = "workflow-cancel";
@@ -67,6 +74,9 @@ pub(crate) struct Kept {
     pub(crate) text: String,
     pub(crate) cwd: PathBuf,
     pub(crate) parent: Option<String>,
+    /// The conversation it belongs to.
+    #[serde(default)]
+    pub(crate) talk: Option<String>,
     pub(crate) started_at: i64,
     pub(crate) state: RunState,
     /// Who is at work on it.
@@ -164,12 +174,17 @@ impl History {
         self.records.remove(CANCEL, id, None).await
     }
 
-    /// Removes what only a run in progress needs.
-    pub(crate) async fn forget_inputs(&self, id: &str, inputs: u64) -> Result<(), EngineError> {
-        for place in 0..=inputs.min(SNAPSHOT_EVERY - 1) {
-            self.records
-                .remove(&ring(id), &place.to_string(), None)
-                .await?;
+    /// Removes what only a run in progress needs: the inputs at so many places of its log, and the wish to cancel it.
+    pub(crate) async fn forget_inputs(&self, id: &str, places: u64) -> Result<(), EngineError> {
+        let (kind, mut place) = (ring(id), 0);
+        while place < places {
+            let until = places.min(place + REMOVALS as u64);
+            let removals = (place + 1..=until).map(|place| {
+                let (records, kind) = (self.records.clone(), kind.clone());
+                async move { records.remove(&kind, &place.to_string(), None).await }
+            });
+            futures_util::future::try_join_all(removals).await?;
+            place = until;
         }
         if self.is_cancel_asked(id).await? {
             self.forget_cancel(id).await?;
@@ -177,29 +192,53 @@ impl History {
         Ok(())
     }
 
+    /// The run that waits for words in a conversation, after whoever worked on it has gone.
+    pub(crate) async fn waiting_in(&self, talk: &str) -> Result<Option<String>, EngineError> {
+        const LIVE_MAX: u32 = 10_000;
+        let rows = self.records.list::<Kept>(KIND, Which::Live, None, LIVE_MAX);
+        let mut rows = rows.await?.into_iter();
+        let found = rows.find(|row| {
+            let kept = &row.value;
+            kept.state == RunState::Waiting
+                && kept.talk.as_deref() == Some(talk)
+                && !kept.worker.is_there()
+        });
+        Ok(found.map(|row| row.id))
+    }
+
     pub(crate) async fn kept(&self, id: &str) -> Result<Option<Kept>, EngineError> {
         let row = self.records.get::<Kept>(KIND, id).await?;
         Ok(row.map(|row| row.value))
     }
 
-    /// The inputs after the snapshot, in order.
-    pub(crate) async fn since(&self, id: &str, snapshot: u64) -> Result<Vec<Logged>, EngineError> {
-        let limit = u32::try_from(SNAPSHOT_EVERY).unwrap_or(u32::MAX);
+    /// The inputs after the snapshot, in order, and how many places of the log there are.
+    pub(crate) async fn since(
+        &self,
+        id: &str,
+        snapshot: u64,
+    ) -> Result<(Vec<Logged>, u64), EngineError> {
         let rows = self
             .records
-            .list::<Logged>(&ring(id), Which::All, None, limit)
+            .list::<Logged>(&ring(id), Which::All, None, LOGGED_MAX)
             .await?;
+        let places = rows.iter().filter_map(|row| row.id.parse::<u64>().ok());
+        let places = places.max().unwrap_or(0);
         let mut logged: Vec<Logged> = rows
             .into_iter()
             .map(|row| row.value)
             .filter(|logged| logged.number > snapshot)
             .collect();
         logged.sort_by_key(|logged| logged.number);
-        Ok(logged)
+        Ok((logged, places))
     }
 
-    pub(crate) async fn log(&self, id: &str, logged: &Logged) -> Result<(), EngineError> {
-        let place = (logged.number % SNAPSHOT_EVERY).to_string();
+    pub(crate) async fn log(
+        &self,
+        id: &str,
+        place: u64,
+        logged: &Logged,
+    ) -> Result<(), EngineError> {
+        let place = place.to_string();
         self.records
             .put(&ring(id), &place, Keep::Finished, logged, None)
             .await

@@ -4,23 +4,30 @@
 //! events of a turn, so whoever can show a turn can show a run: a plan for its steps, a tool call for each of them.
 
 mod act;
+mod choices;
+mod clock;
 mod driver;
 mod execution;
 mod found;
 mod history;
 mod prompt;
+mod refused;
 mod restore;
 mod setup;
 mod show;
 mod surroundings;
+mod talk;
+mod watch;
 mod words;
 mod world;
 
+pub use choices::Choices;
 pub use driver::{RunKeeper, driver};
-pub use execution::{Execution, Order, Progress, StartError, exit_code};
+pub use execution::{Execution, Order, Progress, TakenUp};
 pub use found::{Found, Shelf, ShelfError};
 pub use history::{History, RunState, RunView};
 pub use prompt::{Command, PromptError, typed};
+pub use refused::{StartError, exit_code};
 pub use restore::{RunDetail, StepDetail, detail};
 pub use setup::describe;
 pub use show::Audience;

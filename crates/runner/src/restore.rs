@@ -12,9 +12,9 @@ use serde_json::{Map, Value};
 use workflow::{Machine, Plan, Record};
 
 use crate::{
-    execution::StartError,
     found::{self, Found, ShelfError},
     history::{History, Kept, RunView},
+    refused::StartError,
     setup::Stage,
 };
 
@@ -26,6 +26,8 @@ pub(crate) struct Restored {
     pub(crate) machine: Machine,
     /// How many inputs it has had.
     pub(crate) inputs: u64,
+    /// How many places of the log there are.
+    pub(crate) logged: u64,
 }
 
 /// A run with all of its steps, for people.
@@ -93,7 +95,8 @@ pub(crate) async fn restore(
     let world = stage.world(&found);
     let mut machine = Machine::restore(Arc::new(plan), kept.snapshot.clone(), world);
     let mut inputs = kept.inputs;
-    for logged in history.since(&view.id, kept.inputs).await? {
+    let (since, places) = history.since(&view.id, kept.inputs).await?;
+    for logged in since {
         inputs = logged.number;
         // It was taken before, so it is taken again; what it led to has been done or was interrupted.
         let _ = machine.apply(logged.input, logged.at);
@@ -103,6 +106,7 @@ pub(crate) async fn restore(
         kept,
         machine,
         inputs,
+        logged: places,
     })
 }
 

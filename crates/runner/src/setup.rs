@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Map, Value};
 use workflow::{Description, Setup, World};
 
-use crate::{execution::StartError, found::Found, world::RunWorld};
+use crate::{found::Found, refused::StartError, world::RunWorld};
 
 /// Where a run takes place.
 #[derive(Debug, Clone, Copy)]

@@ -3,7 +3,7 @@
 //! Everything that is told goes through the mask, so that no secret of the environment gets out.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -16,6 +16,10 @@ use workflow::{Announcement, Finish, Mask, MaskStream, Outcome, Plan, StepStatus
 
 /// What is shown of a step's output.
 const SHOWN_MAX: usize = 64 * 1024;
+
+/// Entries of the plan that are told with each change. A plan is told whole, so a longer one is told only when as many
+/// of its entries have changed as it is longer: telling a run costs the same for each step, however many there are.
+const TOLD_WITH_EACH: usize = 100;
 
 /// The kind of step in which a run ends.
 const TERMINAL: &str = "terminal";
@@ -42,7 +46,11 @@ enum Voice {
 #[derive(Debug, Default)]
 struct Progress {
     /// In the order of the file, with how far each is.
-    entries: Vec<(String, String, PlanStatus)>,
+    entries: Vec<PlanEntry>,
+    /// Where among them a step is.
+    places: HashMap<String, usize>,
+    /// Changes that were not told yet.
+    untold: usize,
     /// What was shown of the output of each step in progress: an update replaces all that was there.
     outputs: BTreeMap<String, String>,
     /// How often a path was started, so that a repeated step is a call of its own.
@@ -62,6 +70,9 @@ impl Audience {
 
     /// The last words of a run, and how the turn that it was ended.
     pub fn conclude(&self, finish: &Finish) -> Stop {
+        if self.progress().untold > 0 {
+            self.tell_plan();
+        }
         if !finish.message.is_empty() && finish.outcome != Outcome::Failed {
             self.text(finish.message.clone());
         }
@@ -85,17 +96,24 @@ impl Audience {
 
     /// The steps, before anything has happened.
     pub(crate) fn plan(&self, plan: &Plan) {
-        let entry = |step: &workflow::Step| {
-            let words = if step.description.is_empty() {
-                step.name.clone()
-            } else {
-                format!("{}: {}", step.name, step.description)
-            };
-            (step.name.clone(), words, PlanStatus::Pending)
+        let entry = |step: &workflow::Step| PlanEntry {
+            text: match step.description.as_str() {
+                "" => step.name.clone(),
+                words => format!("{}: {words}", step.name),
+            },
+            status: PlanStatus::Pending,
         };
         let steps = plan.written_steps();
         let shown = steps.filter(|step| !matches!(step.kind, workflow::StepKind::Terminal(_)));
-        self.progress().entries = shown.map(entry).collect();
+        let mut progress = self.progress();
+        progress.entries.clear();
+        progress.places.clear();
+        for step in shown {
+            let place = progress.entries.len();
+            progress.places.insert(step.name.clone(), place);
+            progress.entries.push(entry(step));
+        }
+        drop(progress);
         self.tell_plan();
     }
 
@@ -115,6 +133,7 @@ impl Audience {
                 self.emit(EventKind::ToolCall(ToolCall {
                     id: self.begin(path),
                     title: title(path, description),
+                    name: None,
                     kind: tool_kind(kind),
                     status: ToolStatus::InProgress,
                     locations: Vec::new(),
@@ -273,6 +292,7 @@ impl Audience {
         ToolCall {
             id: self.current(path),
             title: self.mask.text(&title),
+            name: None,
             kind,
             status: ToolStatus::Pending,
             locations: Vec::new(),
@@ -347,30 +367,33 @@ impl Audience {
 
     fn set(&self, step: &str, status: PlanStatus) {
         let mut progress = self.progress();
-        let entry = progress
-            .entries
-            .iter_mut()
-            .find(|(name, _, _)| name == step);
-        let Some(entry) = entry.filter(|(_, _, known)| *known != status) else {
+        let Some(place) = progress.places.get(step).copied() else {
             return;
         };
-        entry.2 = status;
+        let entry = &mut progress.entries[place];
+        if entry.status == status {
+            return;
+        }
+        entry.status = status;
+        progress.untold += 1;
+        let is_due = progress.untold > progress.entries.len() / TOLD_WITH_EACH;
         drop(progress);
-        self.tell_plan();
+        if is_due {
+            self.tell_plan();
+        }
     }
 
+    /// The plan is told whole each time, as the protocols want it.
     fn tell_plan(&self) {
         // A run inside another has no plan of its own on the screen: there is one for a turn.
         if !self.prefix.is_empty() {
             return;
         }
-        let entries = self.progress().entries.clone();
-        let entries = entries
-            .into_iter()
-            .map(|(_, text, status)| PlanEntry { text, status });
-        self.emit(EventKind::Plan {
-            entries: entries.collect(),
-        });
+        let mut progress = self.progress();
+        progress.untold = 0;
+        let entries = progress.entries.clone();
+        drop(progress);
+        self.emit(EventKind::Plan { entries });
     }
 
     fn streams(&self) -> std::sync::MutexGuard<'_, BTreeMap<(String, Voice), MaskStream>> {

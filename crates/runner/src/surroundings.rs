@@ -11,7 +11,7 @@ use catalog::McpServer;
 use engine::{DriverSurroundings, Drivers, Engine, Records};
 use workflow::{Mask, SECRET_NAMES};
 
-use crate::found::Shelf;
+use crate::{choices::Choices, found::Shelf};
 
 /// Given by whoever assembles the program; clones share everything.
 #[derive(Debug, Clone)]
@@ -22,6 +22,8 @@ pub struct Surroundings {
     pub engine: Arc<OnceLock<Engine>>,
     /// Where runs are written down.
     pub records: Records,
+    /// Where each run has a folder for what is too long for the records.
+    pub folder: PathBuf,
     pub shelf: Shelf,
     /// The user's home folder, in which roles and skills are looked for too.
     pub user_home: Option<PathBuf>,
@@ -55,6 +57,8 @@ pub(crate) struct Scene {
     pub(crate) cwd: PathBuf,
     /// MCP servers that whoever asked for the run brings along; they win over those of a step.
     pub(crate) mcp_servers: Vec<McpServer>,
+    /// What whoever asked for the run has chosen for its agents.
+    pub(crate) choices: Choices,
 }
 
 impl Scene {
@@ -75,16 +79,15 @@ impl Scene {
 
 /// A name that a process tag may have: letters, digits and dashes after the owner's.
 pub(crate) fn tag(owner: &str, step: &str) -> String {
-    let safe: String = step
-        .chars()
-        .map(|letter| {
-            if letter.is_ascii_alphanumeric() {
-                letter
-            } else {
-                '-'
-            }
-        })
-        .take(40)
-        .collect();
-    format!("{owner}.{safe}")
+    format!("{owner}.{}", plain(step))
+}
+
+/// The path of a step as part of a name: letters, digits and dashes.
+pub(crate) fn plain(step: &str) -> String {
+    const LETTERS: usize = 40;
+    let plain = |letter: char| match letter.is_ascii_alphanumeric() {
+        true => letter,
+        false => '-',
+    };
+    step.chars().map(plain).take(LETTERS).collect()
 }

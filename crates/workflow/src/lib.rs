@@ -40,8 +40,9 @@ pub use mask::{Mask, MaskStream, SECRET_NAMES, is_secret_name};
 pub use plan::{
     Agent, Approval, Backoff, Capture, Command, ConversationMode, ForEach, Hook, InputKind,
     InputSpec, InputValidation, Items, Limit, OnDeny, Operation, OutputFormat, Parallel, Plan,
-    Prompt, Provider, Retry, Script, SessionTracking, Skill, Step, StepHooks, StepKind, Strategy,
-    Terminal, TerminalStatus, ToolProxy, Transition, WhileLoop, WorkflowCall, WorkflowHooks,
+    Prompt, Provider, Retry, Script, SessionTracking, Skill, Step, StepHooks, StepKind, Steps,
+    Strategy, Terminal, TerminalStatus, ToolProxy, Transition, WhileLoop, WorkflowCall,
+    WorkflowHooks,
 };
 pub use problem::{Code, Problem, Severity, exit_code};
 pub use world::{EmptyWorld, FILE_MAX, FileKind, World};

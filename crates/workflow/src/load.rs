@@ -164,7 +164,7 @@ impl Loader<'_> {
             inputs,
             environment: strings(environment),
             initial: String::new(),
-            steps: Vec::new(),
+            steps: crate::plan::Steps::default(),
             hooks,
             outputs,
         };
@@ -173,7 +173,7 @@ impl Loader<'_> {
         Some((
             Plan {
                 initial,
-                steps,
+                steps: steps.into(),
                 ..plan
             },
             places,

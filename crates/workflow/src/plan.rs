@@ -5,6 +5,7 @@
 mod action;
 mod flow;
 mod input;
+mod steps;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,7 @@ pub use flow::{
 };
 pub(crate) use flow::{ROUNDS_DEFAULT, ROUNDS_MAX};
 pub use input::{InputKind, InputSpec, InputValidation};
+pub use steps::Steps;
 
 /// Text with Go template actions in it, known to parse.
 pub(crate) type Text = String;
@@ -45,7 +47,7 @@ pub struct Plan {
     pub environment: Vec<String>,
     pub initial: String,
     /// In the order of the file; the synthesised terminals come last.
-    pub steps: Vec<Step>,
+    pub steps: Steps,
     #[serde(default)]
     pub hooks: WorkflowHooks,
     /// What the run hands back, by name: templates evaluated at the end.
@@ -55,7 +57,7 @@ pub struct Plan {
 
 impl Plan {
     pub fn step(&self, name: &str) -> Option<&Step> {
-        self.steps.iter().find(|step| step.name == name)
+        self.steps.named(name)
     }
 
     /// Steps that can be shown: not those made from an inline error.

@@ -35,9 +35,12 @@ pub(crate) struct LoopView {
 }
 
 /// Properties of a step's state.
-pub(crate) const STATE_PROPERTIES: [&str; 12] = [
+pub(crate) const STATE_PROPERTIES: [&str; 15] = [
     "Output",
+    "OutputPath",
     "Stderr",
+    "StderrPath",
+    "Truncated",
     "ExitCode",
     "Status",
     "Response",
@@ -112,7 +115,10 @@ impl Scope<'_> {
 fn state_of(record: &Record) -> Value {
     json!({
         "Output": record.output,
+        "OutputPath": record.output_path.clone().unwrap_or_default(),
         "Stderr": record.stderr,
+        "StderrPath": record.stderr_path.clone().unwrap_or_default(),
+        "Truncated": record.truncated,
         "ExitCode": record.exit_code,
         "Status": record.status.word(),
         "Response": record.response,

@@ -166,7 +166,7 @@ const HOMES: [(&str, &[&str]); 16] = [
     ("gotmpl", &["workflow"]),
     ("landlock", &["awcp"]),
     ("mdns-sd", &["lan"]),
-    ("notify", &["engine"]),
+    ("notify", &["engine", "runner"]),
     ("object_store", &["runs"]),
     ("rcgen", &["listener"]),
     ("rmcp", &["mcp"]),

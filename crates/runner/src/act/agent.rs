@@ -3,10 +3,14 @@
 mod direct;
 mod managed;
 
+use std::ffi::OsStr;
+
 use domain::turn::{EventKind, Stop, Usage};
+use platform::system;
 use workflow::{AgentAction, OutputFormat, Provider, SessionUse, StepResult, StepStatus, Tokens};
 
 use super::{Act, context};
+use crate::surroundings::Scene;
 
 /// What is kept of an answer.
 const ANSWER_MAX: usize = 4 * 1024 * 1024;
@@ -16,12 +20,17 @@ const ANSWER_MAX: usize = 4 * 1024 * 1024;
 struct Spoken {
     stop: Stop,
     text: String,
+    is_cut: bool,
     usage: Usage,
     /// What continues the conversation later.
     session: Option<String>,
 }
 
 pub(super) async fn run(act: &Act, action: AgentAction) -> StepResult {
+    let action = match act.scene.choices.applied(action) {
+        Ok(action) => action,
+        Err(why) => return StepResult::failed(1, why),
+    };
     let context = match context::of(&action, &act.scene) {
         Ok(context) => context,
         Err(why) => return StepResult::failed(1, why),
@@ -39,6 +48,22 @@ pub(super) async fn run(act: &Act, action: AgentAction) -> StepResult {
         Err(why) if act.stop.is_cancelled() => cancelled(why),
         Err(why) => StepResult::failed(1, why),
     }
+}
+
+/// The providers that a step can have without saying more than a name.
+pub(super) fn known(scene: &Scene) -> Vec<String> {
+    const AGENTS_MAX: usize = 100;
+    let path = scene.environment().get(OsStr::new("PATH"));
+    let path = path.cloned().unwrap_or_default();
+    let is_installed = |program: &&(&str, &str)| system::find_program(program.1, &path).is_some();
+    let programs = direct::PROGRAMS.iter().filter(is_installed);
+    let programs = programs.map(|(provider, _)| (*provider).to_owned());
+    let agents = scene.node.engine.get().map(|engine| engine.agents());
+    let others = agents.unwrap_or_default().into_iter();
+    // The agent that runs the workflow is not an agent of its steps.
+    let others = others.filter(|agent| agent.name.as_str() != scene.node.around.agent);
+    let others = others.map(|agent| format!("agent:{}", agent.name));
+    programs.chain(others).take(AGENTS_MAX).collect()
 }
 
 fn cancelled(why: String) -> StepResult {
@@ -63,6 +88,7 @@ fn result(action: &AgentAction, spoken: Spoken) -> StepResult {
         SessionUse::Once => None,
         SessionUse::Keep | SessionUse::Continue { .. } => spoken.session,
     };
+    result.truncated = spoken.is_cut;
     result.tokens = tokens(spoken.usage, &result.output);
     shape(action.output_format, result)
 }
@@ -122,6 +148,8 @@ fn tokens(usage: Usage, output: &str) -> Tokens {
 #[derive(Debug, Default)]
 struct Answered {
     text: String,
+    /// There was more of it.
+    is_cut: bool,
     usage: Usage,
 }
 
@@ -129,8 +157,11 @@ impl Answered {
     /// Passes an event on to whoever watches the run, if it is of interest there.
     fn hear(&mut self, act: &Act, kind: &EventKind) {
         match kind {
-            EventKind::Text { text } if self.text.len() + text.len() <= ANSWER_MAX => {
-                self.text.push_str(text);
+            EventKind::Text { text } => {
+                let room = ANSWER_MAX - self.text.len();
+                self.is_cut |= text.len() > room;
+                let kept = text.floor_char_boundary(room.min(text.len()));
+                self.text.push_str(&text[..kept]);
             }
             EventKind::Usage(usage) => self.usage = *usage,
             EventKind::TurnStarted { .. }
@@ -138,8 +169,7 @@ impl Answered {
             | EventKind::Ask(_)
             | EventKind::AskSettled { .. }
             | EventKind::Other { .. } => return, // The run has its own.
-            EventKind::Text { .. }
-            | EventKind::Thought { .. }
+            EventKind::Thought { .. }
             | EventKind::ToolCall(_)
             | EventKind::ToolUpdate(_)
             | EventKind::Artifact { .. }

@@ -4,10 +4,10 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use engine::chain;
 use platform::{Exit, Group, Pipes, Spawn, process::Stream};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use workflow::{CommandAction, StepResult, StepStatus};
 
-use super::Act;
+use super::{Act, heard::Heard};
 use crate::surroundings;
 
 /// What is kept of each stream unless the step says otherwise.
@@ -89,14 +89,16 @@ async fn attend(act: &Act, command: &CommandAction, group: Group, pipes: Pipes) 
             .unwrap_or(OUTPUT_MAX)
             .min(OUTPUT_MAX_MAX)
     });
-    let (mut output, mut errors) = (Heard::new(limit), Heard::new(limit));
+    let tasks = &act.scene.node.around.tasks;
+    let mut output = Heard::new(limit, act.overflow("stdout"));
+    let mut errors = Heard::new(limit, act.overflow("stderr"));
     let ended = {
         let script = shebang(command).map(|_| command.line.clone());
         let mut reading = Box::pin(async {
             tokio::join!(
                 feed(pipes.stdin, script),
-                hear(pipes.stdout, &mut output, Some(act)),
-                hear(pipes.stderr, &mut errors, None),
+                output.read(pipes.stdout, tasks, now_and_then(act)),
+                errors.read(pipes.stderr, tasks, |_| {}),
             );
         });
         let mut read = false;
@@ -116,11 +118,29 @@ async fn attend(act: &Act, command: &CommandAction, group: Group, pipes: Pipes) 
         }
         ended.map(|_| exit)
     };
+    output.flush(tasks).await;
+    errors.flush(tasks).await;
     let (output_text, error_text) = (output.text(), errors.text());
     act.audience
         .whole_output(&act.path, &both(&output_text, &error_text));
-    let truncated = output.missed || errors.missed;
-    result(ended, output_text, error_text, truncated)
+    StepResult {
+        truncated: output.is_cut() || errors.is_cut(),
+        output_path: output.file(),
+        stderr_path: errors.file(),
+        ..result(ended, output_text, error_text)
+    }
+}
+
+/// Shows what was printed, if the last time was a while ago.
+fn now_and_then(act: &Act) -> impl FnMut(&[u8]) {
+    let mut shown = tokio::time::Instant::now();
+    move |bytes| {
+        if shown.elapsed() >= SHOW_EVERY {
+            let text = String::from_utf8_lossy(bytes);
+            act.audience.output_so_far(&act.path, &text);
+            shown = tokio::time::Instant::now();
+        }
+    }
 }
 
 /// What people see: the output, and below it what the command complained about.
@@ -136,7 +156,7 @@ fn both(output: &str, errors: &str) -> String {
     )
 }
 
-fn result(ended: Option<Exit>, output: String, stderr: String, truncated: bool) -> StepResult {
+fn result(ended: Option<Exit>, output: String, stderr: String) -> StepResult {
     let (status, exit_code) = match ended {
         None => (StepStatus::Cancelled, 130),
         Some(Exit::Code(0)) => (StepStatus::Succeeded, 0),
@@ -158,57 +178,7 @@ fn result(ended: Option<Exit>, output: String, stderr: String, truncated: bool) 
         stderr,
         exit_code,
         error,
-        truncated,
         ..StepResult::default()
-    }
-}
-
-/// What a command has printed, as far as it is kept.
-struct Heard {
-    bytes: Vec<u8>,
-    limit: usize,
-    missed: bool,
-}
-
-impl Heard {
-    fn new(limit: usize) -> Self {
-        Self {
-            bytes: Vec::new(),
-            limit,
-            missed: false,
-        }
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        let room = self.limit.saturating_sub(self.bytes.len());
-        self.missed |= bytes.len() > room;
-        self.bytes
-            .extend_from_slice(&bytes[..bytes.len().min(room)]);
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.bytes).into_owned()
-    }
-}
-
-/// Reads to the end; what is beyond the limit is forgotten, so that the command is not stuck.
-async fn hear(source: Option<impl AsyncRead + Unpin>, heard: &mut Heard, act: Option<&Act>) {
-    let Some(mut source) = source else {
-        return;
-    };
-    let mut chunk = vec![0; 16 * 1024];
-    let mut shown = tokio::time::Instant::now();
-    while let Ok(count) = source.read(&mut chunk).await {
-        if count == 0 {
-            return;
-        }
-        heard.push(&chunk[..count]);
-        if let Some(act) = act
-            && shown.elapsed() >= SHOW_EVERY
-        {
-            act.audience.output_so_far(&act.path, &heard.text());
-            shown = tokio::time::Instant::now();
-        }
     }
 }
 

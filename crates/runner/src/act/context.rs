@@ -1,6 +1,7 @@
 //! Roles and skills that a step gives its agent, from the folders where people keep them.
 
 use std::{
+    collections::BTreeSet,
     ffi::OsStr,
     path::{Path, PathBuf},
 };
@@ -12,6 +13,9 @@ use crate::surroundings::Scene;
 
 /// A role or a skill is a page of text.
 const FILE_MAX: u64 = 256 * 1024;
+
+/// Roles that an editor is told of; more than that nobody picks from a list.
+const ROLES_MAX: usize = 100;
 
 const ROLES: [&str; 3] = [".agentcraft/roles", ".awf/roles", ".agents/roles"];
 const SKILLS: [&str; 4] = [
@@ -35,7 +39,7 @@ pub(super) fn of(action: &AgentAction, scene: &Scene) -> Result<Context, String>
     let role = match &action.role {
         None => None,
         Some(role) => {
-            let places = places(scene, "AWF_ROLES_PATH", &ROLES, &USER_ROLES);
+            let places = role_places(scene);
             let text = find(&places, role, "AGENTS.md");
             Some(text.ok_or_else(|| format!("USER.INPUT.MISSING_ROLE: there is no role {role}"))?)
         }
@@ -64,6 +68,25 @@ pub(super) fn of(action: &AgentAction, scene: &Scene) -> Result<Context, String>
     })
 }
 
+/// The names of all roles that a step of a run there can have.
+pub(crate) fn roles(scene: &Scene) -> Vec<String> {
+    let folders = role_places(scene).into_iter();
+    let entries = folders.flat_map(|folder| files::list(&folder).unwrap_or_default());
+    let names: BTreeSet<String> = entries
+        .filter(|path| {
+            path.extension().is_some_and(|suffix| suffix == "md")
+                || files::is_there(&path.join("AGENTS.md"))
+        })
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+        .filter(|name| is_plain(name))
+        .collect();
+    names.into_iter().take(ROLES_MAX).collect()
+}
+
+fn role_places(scene: &Scene) -> Vec<PathBuf> {
+    places(scene, "AWF_ROLES_PATH", &ROLES, &USER_ROLES)
+}
+
 /// The variable names the only folder, where it is set.
 fn places(scene: &Scene, variable: &str, local: &[&str], user: &[&str]) -> Vec<PathBuf> {
     if let Some(folder) = scene.environment().get(OsStr::new(variable)) {
@@ -76,15 +99,15 @@ fn places(scene: &Scene, variable: &str, local: &[&str], user: &[&str]) -> Vec<P
 }
 
 fn find(places: &[PathBuf], name: &str, file: &str) -> Option<String> {
-    let is_plain = !name.is_empty()
-        && !name.starts_with('.')
-        && name
-            .chars()
-            .all(|letter| letter.is_alphanumeric() || "_-.".contains(letter));
-    let mut folders = places.iter().filter(|_| is_plain);
+    let mut folders = places.iter().filter(|_| is_plain(name));
     folders.find_map(|folder| {
         read(&folder.join(name).join(file)).or_else(|| read(&folder.join(format!("{name}.md"))))
     })
+}
+
+fn is_plain(name: &str) -> bool {
+    let is_fine = |letter: char| letter.is_alphanumeric() || "_-.".contains(letter);
+    !name.is_empty() && !name.starts_with('.') && name.chars().all(is_fine)
 }
 
 fn read(path: &Path) -> Option<String> {

@@ -3,7 +3,7 @@
 use workflow::{StepResult, StepStatus, WorkflowAction};
 
 use super::Act;
-use crate::execution::{Execution, Order, Progress};
+use crate::execution::{Execution, Order, Progress, TakenUp};
 
 pub(super) async fn run(act: &Act, action: WorkflowAction) -> StepResult {
     let started = match take_up(act, &action).await {
@@ -40,9 +40,11 @@ async fn begin(act: &Act, action: WorkflowAction) -> Result<Execution, String> {
     let order = Order {
         cwd: act.scene.cwd.clone(),
         mcp_servers: act.scene.mcp_servers.clone(),
+        choices: act.scene.choices.clone(),
         audience: act.audience.inside(&act.path),
         parent: Some(act.run.clone()),
         call_stack: action.call_stack,
+        talk: None,
     };
     let prepared = Execution::prepare(&act.scene.node, &found, action.inputs, order).await;
     prepared.map_err(|error| error.to_string())
@@ -61,9 +63,12 @@ async fn take_up(act: &Act, action: &WorkflowAction) -> Option<Execution> {
             && run.workflow == action.workflow
             && run.finish.is_none()
     })?;
-    let audience = act.audience.inside(&act.path);
-    let inputs = serde_json::Map::new();
-    Execution::resume(&act.scene.node, &inside.id, None, inputs, audience)
+    let taken_up = TakenUp {
+        mcp_servers: act.scene.mcp_servers.clone(),
+        choices: act.scene.choices.clone(),
+        ..TakenUp::going_on(act.audience.inside(&act.path))
+    };
+    Execution::resume(&act.scene.node, &inside.id, taken_up)
         .await
         .ok()
 }

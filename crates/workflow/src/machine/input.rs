@@ -113,6 +113,12 @@ pub struct StepResult {
     /// The output was longer than what is kept.
     #[serde(default)]
     pub truncated: bool,
+    /// The file that has all of the output, where it was longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_path: Option<String>,
+    /// The same for what went to the error stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr_path: Option<String>,
 }
 
 impl StepResult {

@@ -111,6 +111,8 @@ impl Turn<'_> {
             session: result.session.clone(),
             tokens: result.tokens,
             truncated: result.truncated,
+            output_path: result.output_path.clone(),
+            stderr_path: result.stderr_path.clone(),
             attempts: frame.attempt,
             path: frame.path.clone(),
             started: frame.began.0,

@@ -60,6 +60,10 @@ pub struct Record {
     pub tokens: Tokens,
     #[serde(default)]
     pub truncated: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_path: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr_path: Option<String>,
     #[serde(default)]
     pub attempts: u32,
     pub path: String,

@@ -1,5 +1,6 @@
 //! What steps do in the world: commands, turns of agents, operations, calls of other workflows.
 
+use domain::target::Target;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -168,6 +169,11 @@ impl Provider {
                     return Err("acp: needs the command of the agent".to_owned());
                 }
                 Ok(Self::Acp(words))
+            }
+            Some(("workflow" | "peer", _)) if written.contains(':') => {
+                let target: Result<Target, _> = written.parse();
+                target.map_err(|error| error.to_string())?;
+                Ok(Self::Named(written.to_owned()))
             }
             Some(_) | None if KNOWN_PROVIDERS.contains(&written) => {
                 // Both spellings are in use; the runner should see one.

@@ -7,7 +7,7 @@ use domain::{
     turn::{Answer, AskKind},
 };
 use platform::crash;
-use runner::{Execution, Found, History, Order, RunDetail, StartError};
+use runner::{Choices, Execution, Found, History, Order, RunDetail, StartError, TakenUp};
 use serde_json::{Map, Value};
 use workflow::{Plan, RewindFrom};
 
@@ -77,13 +77,12 @@ pub(super) fn resume(
     crash::arm(config.crash_at.as_deref());
     runtime()?.block_on(async {
         let live = Live::open(arguments.output.format, config, screen).await?;
-        let resumed = Execution::resume(
-            live.runs(),
-            &arguments.run,
+        let taken_up = TakenUp {
             from,
             inputs,
-            live.audience().clone(),
-        );
+            ..TakenUp::going_on(live.audience().clone())
+        };
+        let resumed = Execution::resume(live.runs(), &arguments.run, taken_up);
         let started = resumed.await.map(|execution| Started {
             execution,
             workflow: String::new(),
@@ -133,9 +132,11 @@ fn begin(
         let order = Order {
             cwd,
             mcp_servers: Vec::new(),
+            choices: Choices::default(),
             audience: live.audience().clone(),
             parent: None,
             call_stack: Vec::new(),
+            talk: None,
         };
         let prepared = Execution::prepare(live.runs(), &found, inputs, order).await;
         let started = prepared.map(|execution| Started {

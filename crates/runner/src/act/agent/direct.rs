@@ -24,6 +24,16 @@ const ASKS_MAX: usize = 16;
 /// Events taken at a time.
 const PAGE: usize = 256;
 
+/// Providers that are run once for a prompt, and what their programs are called.
+pub(super) const PROGRAMS: [(&str, &str); 6] = [
+    ("claude", "claude"),
+    ("codex", "codex"),
+    ("gemini", "gemini"),
+    ("github_copilot", "copilot"),
+    ("opencode", "opencode"),
+    ("qwen", "qwen"),
+];
+
 /// The backend that a provider's name stands for.
 pub(super) fn backend(provider: &str) -> Option<&'static str> {
     Some(match provider {
@@ -201,6 +211,7 @@ async fn converse(
     Ok(Spoken {
         stop: stop.map_err(|error| chain(&error))?,
         text: answered.text,
+        is_cut: answered.is_cut,
         usage: answered.usage,
         session: Some(opened.id),
     })

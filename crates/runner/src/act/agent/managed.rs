@@ -159,6 +159,7 @@ async fn follow(
                 return Ok(Spoken {
                     stop: stop.clone(),
                     text: answered.text,
+                    is_cut: answered.is_cut,
                     usage: answered.usage,
                     session: Some(id.to_owned()),
                 });

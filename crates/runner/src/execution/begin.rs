@@ -1,0 +1,205 @@
+//! How runs begin: with a file and its inputs, or as one that somebody has left.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use catalog::McpServer;
+use platform::crash;
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+use workflow::{Input, Machine, RewindFrom, Setup};
+
+use super::{Execution, INPUTS_MAX, claim::Claim};
+use crate::{
+    choices::Choices,
+    clock::{fresh_id, now},
+    found::Found,
+    history::{History, Kept, RunState, Worker},
+    refused::StartError,
+    restore::{Restored, restore},
+    setup::Stage,
+    show::Audience,
+    surroundings::{Scene, Surroundings},
+};
+
+/// Who runs, where, for whom.
+#[derive(Debug)]
+pub struct Order {
+    /// The working directory of the run.
+    pub cwd: PathBuf,
+    /// Whoever asks for the run may bring servers along.
+    pub mcp_servers: Vec<McpServer>,
+    /// And may have chosen something for its agents.
+    pub choices: Choices,
+    pub audience: Audience,
+    /// The run that this one is a step of.
+    pub parent: Option<String>,
+    /// The workflows that are being run above it.
+    pub call_stack: Vec<String>,
+    /// The conversation that it belongs to, which finds it again when it waits there.
+    pub talk: Option<String>,
+}
+
+/// How a run that was left is gone on with.
+#[derive(Debug)]
+pub struct TakenUp {
+    /// Runs again from there instead of going on.
+    pub from: Option<RewindFrom>,
+    /// Instead of those it was given.
+    pub inputs: Map<String, Value>,
+    pub mcp_servers: Vec<McpServer>,
+    pub choices: Choices,
+    pub audience: Audience,
+}
+
+impl TakenUp {
+    /// It goes on where it was left.
+    pub fn going_on(audience: Audience) -> Self {
+        Self {
+            from: None,
+            inputs: Map::new(),
+            mcp_servers: Vec::new(),
+            choices: Choices::default(),
+            audience,
+        }
+    }
+}
+
+impl Execution {
+    /// A new run that has not begun; fails with everything that is wrong with the file or the inputs.
+    pub async fn prepare(
+        node: &Surroundings,
+        found: &Found,
+        inputs: Map<String, Value>,
+        order: Order,
+    ) -> Result<Self, StartError> {
+        let text = found.text()?;
+        let plan = Arc::new(found.plan(&order.cwd)?);
+        let id = fresh_id();
+        let scene = Scene {
+            node: node.clone(),
+            cwd: order.cwd.clone(),
+            mcp_servers: order.mcp_servers,
+            choices: order.choices,
+        };
+        let stage = Stage {
+            cwd: &scene.cwd,
+            environment: scene.environment(),
+        };
+        let world = stage.world(found);
+        let setup = Setup {
+            parent_run: order.parent.clone(),
+            call_stack: order.call_stack,
+            ..stage.setup(&id, inputs, &world)
+        };
+        let machine =
+            Machine::new(plan, setup, world).map_err(|problems| StartError::Inputs { problems })?;
+        let kept = Kept {
+            workflow: found.name.clone(),
+            path: found.path.clone(),
+            text,
+            cwd: order.cwd,
+            parent: order.parent,
+            talk: order.talk,
+            started_at: now().0,
+            state: RunState::Running,
+            worker: Worker::ourselves(),
+            inputs: 0,
+            snapshot: machine.state().clone(),
+            finish: None,
+        };
+        let mut execution = Self::assemble(id, machine, kept, scene, order.audience);
+        execution.snapshot().await?;
+        execution.audience.plan(execution.machine.plan());
+        execution.take(Input::Begin).await?;
+        Ok(execution)
+    }
+
+    /// Takes up a run that was interrupted, or runs one again from a step.
+    pub async fn resume(
+        node: &Surroundings,
+        id: &str,
+        taken_up: TakenUp,
+    ) -> Result<Self, StartError> {
+        let history = History::new(node.records.clone());
+        let missing = || StartError::NoRun { id: id.to_owned() };
+        let id = history.get(id).await?.ok_or_else(missing)?.id;
+        // Between reading whose it is and writing that it is ours nobody else may do the same.
+        let claim = Claim::take(&node.folder, &id)?;
+        let restored = restore(&history, &id, &node.around.environment).await?;
+        let Restored {
+            view,
+            mut kept,
+            machine,
+            inputs: count,
+            logged,
+        } = restored;
+        if matches!(view.state, RunState::Running | RunState::Waiting) {
+            return Err(StartError::Busy { id: view.id });
+        }
+        let scene = Scene {
+            node: node.clone(),
+            cwd: kept.cwd.clone(),
+            mcp_servers: taken_up.mcp_servers,
+            choices: taken_up.choices,
+        };
+        let mut todo = Vec::new();
+        let is_over = machine.finish().is_some();
+        if count == 0 {
+            // It was written down and had not begun.
+            todo.push(Input::Begin);
+        } else if !is_over {
+            todo.push(Input::Recover);
+        }
+        if is_over || taken_up.from.is_some() {
+            let from = taken_up.from.unwrap_or(RewindFrom::Current);
+            let inputs = taken_up.inputs;
+            todo.push(Input::Rewind { from, inputs });
+        }
+        kept.worker = Worker::ourselves();
+        kept.state = RunState::Running;
+        kept.finish = None;
+        let mut execution = Self::assemble(view.id, machine, kept, scene, taken_up.audience);
+        execution.inputs = count;
+        execution.logged = logged;
+        // Nothing is written before it is known that all of it can be done.
+        let mut effects = Vec::new();
+        for input in todo {
+            effects.extend(execution.machine.apply(input, now())?);
+            execution.inputs += 1;
+        }
+        execution.history.forget_cancel(&execution.id).await?;
+        execution.snapshot().await?;
+        drop(claim);
+        crash::point("workflow.resumed");
+        execution.audience.plan(execution.machine.plan());
+        for effect in effects {
+            execution.perform(effect);
+        }
+        Ok(execution)
+    }
+
+    fn assemble(
+        id: String,
+        machine: Machine,
+        kept: Kept,
+        scene: Scene,
+        audience: Audience,
+    ) -> Self {
+        let (outbox, inbox) = mpsc::channel(INPUTS_MAX);
+        Self {
+            id,
+            machine,
+            history: History::new(scene.node.records.clone()),
+            kept,
+            scene,
+            audience,
+            inbox,
+            outbox,
+            acts: BTreeMap::new(),
+            asks: BTreeMap::new(),
+            waiting: None,
+            inputs: 0,
+            logged: 0,
+        }
+    }
+}
