@@ -1,14 +1,22 @@
 //! Browsers: a code that works once and soon is traded for a cookie, so that no token stays in an address.
+//!
+//! Codes are in memory alone. Of a browser the records keep a hash, so that a page stays logged in when the daemon
+//! starts anew.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use engine::Caller;
+use engine::{Caller, EngineError, Keep, Records, Rights, Which};
+use serde::{Deserialize, Serialize};
+use tracing::warn;
 
-use crate::secret::{self, SecretHash};
+use crate::{
+    secret::{self, SecretHash},
+    tokens::now,
+};
 
 /// How long a link may lie about before it is opened.
 const CODE_LIFE: Duration = Duration::from_secs(60);
@@ -19,25 +27,74 @@ pub(crate) const COOKIE_LIFE: Duration = Duration::from_secs(12 * 60 * 60);
 /// Codes and browsers at a time; the oldest goes first. A person has a few of each.
 const KEPT_MAX: usize = 64;
 
-#[derive(Debug, Default)]
+/// The kind of the records.
+const KIND: &str = "login";
+
+#[derive(Debug)]
 pub(crate) struct Logins {
+    records: Records,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    codes: VecDeque<Entry>,
-    browsers: VecDeque<Entry>,
+    codes: VecDeque<Code>,
+    browsers: VecDeque<Browser>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct Code {
     hash: SecretHash,
     caller: Caller,
     until: Instant,
 }
 
+#[derive(Debug, Clone)]
+struct Browser {
+    hash: SecretHash,
+    caller: Caller,
+    /// Milliseconds since the Unix epoch: it outlives this process.
+    until: i64,
+}
+
+/// A browser as the store keeps it, under its hash.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    name: String,
+    /// Absent for one that may do everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rights: Option<BTreeSet<String>>,
+    until: i64,
+}
+
 impl Logins {
+    /// Takes up the browsers that are still logged in.
+    pub(crate) async fn open(records: Records) -> Result<Self, EngineError> {
+        let limit = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);
+        let rows = records.list::<Kept>(KIND, Which::Live, None, limit).await?;
+        let logins = Self {
+            records,
+            inner: Mutex::default(),
+        };
+        for row in rows {
+            match SecretHash::from_text(&row.id) {
+                Some(hash) if now() < row.value.until => logins.lock().browsers.push_front(
+                    // The list begins with the newest, the queue with the oldest.
+                    Browser {
+                        hash,
+                        caller: Caller {
+                            name: row.value.name,
+                            rights: row.value.rights.map_or(Rights::All, Rights::Only),
+                        },
+                        until: row.value.until,
+                    },
+                ),
+                Some(_) | None => logins.drop_record(&row.id).await,
+            }
+        }
+        Ok(logins)
+    }
+
     /// A code that logs in as the caller.
     pub(crate) fn code(&self, caller: Caller) -> String {
         self.code_until(caller, Instant::now() + CODE_LIFE)
@@ -45,51 +102,97 @@ impl Logins {
 
     fn code_until(&self, caller: Caller, until: Instant) -> String {
         let code = secret::fresh();
-        keep(&mut self.lock().codes, &code, caller, until);
+        let hash = SecretHash::of(&code);
+        let entry = Code {
+            hash,
+            caller,
+            until,
+        };
+        keep(&mut self.lock().codes, entry);
         code
     }
 
-    /// Trades a code for the cookie's value.
-    pub(crate) fn redeem(&self, code: &str) -> Option<String> {
-        let (now, hash) = (Instant::now(), SecretHash::of(code));
+    /// Trades a code for the cookie's value. A login that cannot be kept lasts until the daemon stops.
+    pub(crate) async fn redeem(&self, code: &str) -> Option<String> {
+        let cookie = secret::fresh();
+        let (browser, oldest) = self.trade(code, &cookie)?;
+        if let Some(oldest) = oldest {
+            self.drop_record(&oldest.hash.to_text()).await;
+        }
+        let kept = Kept {
+            name: browser.caller.name,
+            rights: match browser.caller.rights {
+                Rights::All => None,
+                Rights::Only(rights) => Some(rights),
+            },
+            until: browser.until,
+        };
+        let id = browser.hash.to_text();
+        let put = self.records.put(KIND, &id, Keep::Live, &kept, None).await;
+        if let Err(error) = put {
+            warn!(error = %engine::chain(&error), "could not keep a login");
+        }
+        Some(cookie)
+    }
+
+    /// The new browser, and the one that had to make room for it.
+    fn trade(&self, code: &str, cookie: &str) -> Option<(Browser, Option<Browser>)> {
+        let hash = SecretHash::of(code);
         let mut inner = self.lock();
         let index = inner.codes.iter().position(|entry| entry.hash.is(&hash))?;
-        let entry = inner.codes.remove(index)?;
-        if entry.until <= now {
+        let code = inner.codes.remove(index)?;
+        if code.until <= Instant::now() {
             return None;
         }
-        let cookie = secret::fresh();
-        keep(
-            &mut inner.browsers,
-            &cookie,
-            entry.caller,
-            now + COOKIE_LIFE,
-        );
-        Some(cookie)
+        let life = i64::try_from(COOKIE_LIFE.as_millis()).unwrap_or(i64::MAX);
+        let browser = Browser {
+            hash: SecretHash::of(cookie),
+            caller: code.caller,
+            until: now().saturating_add(life),
+        };
+        let oldest = keep(&mut inner.browsers, browser.clone());
+        Some((browser, oldest))
     }
 
     /// Whose browser this is.
     pub(crate) fn caller(&self, cookie: &str) -> Option<Caller> {
-        let (now, hash) = (Instant::now(), SecretHash::of(cookie));
+        let (now, hash) = (now(), SecretHash::of(cookie));
         let inner = self.lock();
         let found = inner
             .browsers
             .iter()
-            .find(|entry| entry.hash.is(&hash) && now < entry.until);
-        found.map(|entry| entry.caller.clone())
+            .find(|browser| browser.hash.is(&hash) && now < browser.until);
+        found.map(|browser| browser.caller.clone())
     }
 
     /// Ends one browser's login.
-    pub(crate) fn log_out(&self, cookie: &str) {
+    pub(crate) async fn log_out(&self, cookie: &str) {
         let hash = SecretHash::of(cookie);
-        self.lock().browsers.retain(|entry| !entry.hash.is(&hash));
+        self.end(|browser| browser.hash.is(&hash)).await;
     }
 
     /// Ends every login under this name.
-    pub(crate) fn forget(&self, name: &str) {
-        let mut inner = self.lock();
-        inner.codes.retain(|entry| entry.caller.name != name);
-        inner.browsers.retain(|entry| entry.caller.name != name);
+    pub(crate) async fn forget(&self, name: &str) {
+        self.lock().codes.retain(|entry| entry.caller.name != name);
+        self.end(|browser| browser.caller.name == name).await;
+    }
+
+    async fn end(&self, which: impl Fn(&Browser) -> bool) {
+        let ended: VecDeque<Browser> = {
+            let mut inner = self.lock();
+            let (ended, kept) = inner.browsers.drain(..).partition(&which);
+            inner.browsers = kept;
+            ended
+        };
+        for browser in ended {
+            self.drop_record(&browser.hash.to_text()).await;
+        }
+    }
+
+    async fn drop_record(&self, id: &str) {
+        if let Err(error) = self.records.remove(KIND, id, None).await {
+            warn!(error = %engine::chain(&error), "could not forget a login");
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -97,57 +200,17 @@ impl Logins {
     }
 }
 
-fn keep(entries: &mut VecDeque<Entry>, secret: &str, caller: Caller, until: Instant) {
-    if entries.len() >= KEPT_MAX {
-        entries.pop_front();
-    }
-    entries.push_back(Entry {
-        hash: SecretHash::of(secret),
-        caller,
-        until,
-    });
+/// Adds one, and gives the one that made room for it.
+fn keep<T>(entries: &mut VecDeque<T>, entry: T) -> Option<T> {
+    let oldest = if entries.len() >= KEPT_MAX {
+        entries.pop_front()
+    } else {
+        None
+    };
+    entries.push_back(entry);
+    oldest
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_code_works_once_and_gives_a_cookie() {
-        let logins = Logins::default();
-        let code = logins.code(Caller::owner());
-        let cookie = logins.redeem(&code).unwrap();
-        assert_eq!(logins.caller(&cookie), Some(Caller::owner()));
-        assert_eq!(logins.redeem(&code), None, "a second time");
-        assert_eq!(logins.caller(&code), None, "a code is no cookie");
-        logins.log_out(&cookie);
-        assert_eq!(logins.caller(&cookie), None);
-    }
-
-    #[test]
-    fn a_code_that_is_too_old_gives_nothing() {
-        let logins = Logins::default();
-        let code = logins.code_until(Caller::owner(), Instant::now());
-        assert_eq!(logins.redeem(&code), None);
-    }
-
-    #[test]
-    fn the_oldest_codes_make_room_for_new_ones() {
-        let logins = Logins::default();
-        let codes: Vec<String> = (0..=KEPT_MAX)
-            .map(|_| logins.code(Caller::owner()))
-            .collect();
-        assert_eq!(logins.redeem(&codes[0]), None);
-        assert!(logins.redeem(&codes[KEPT_MAX]).is_some());
-    }
-
-    #[test]
-    fn a_revoked_name_is_logged_out_everywhere() {
-        let logins = Logins::default();
-        let (code, other) = (logins.code(Caller::owner()), logins.code(Caller::owner()));
-        let cookie = logins.redeem(&code).unwrap();
-        logins.forget("owner");
-        assert_eq!(logins.caller(&cookie), None);
-        assert_eq!(logins.redeem(&other), None);
-    }
-}
+#[path = "login_tests.rs"]
+mod tests;

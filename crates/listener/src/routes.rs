@@ -49,9 +49,10 @@ async fn log_in(
     State(own): State<Arc<Own>>,
     query: Result<Query<Code>, QueryRejection>,
 ) -> Response {
-    let cookie = query
-        .ok()
-        .and_then(|Query(Code { code })| own.tokens.logins().redeem(&code));
+    let cookie = match query {
+        Ok(Query(Code { code })) => own.tokens.logins().redeem(&code).await,
+        Err(_) => None,
+    };
     let Some(cookie) = cookie else {
         let what = "this link was used already or is too old; ask the command line for another";
         return Refusal::Invalid {
@@ -67,7 +68,7 @@ async fn log_in(
 
 async fn log_out(State(own): State<Arc<Own>>, headers: HeaderMap) -> Response {
     if let Some(cookie) = guard::cookie(&headers) {
-        own.tokens.logins().log_out(&cookie);
+        own.tokens.logins().log_out(&cookie).await;
     }
     let mut response = StatusCode::NO_CONTENT.into_response();
     let value = cookie_header("", Duration::ZERO, own.secure);

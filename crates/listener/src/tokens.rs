@@ -123,12 +123,14 @@ impl Tokens {
             .into_iter()
             .filter_map(|row| known(row.id, row.value))
             .collect();
+        let logins = Logins::open(records.clone()).await;
+        let logins = logins.map_err(|source| TokenError::Records { source })?;
         let inner = Inner {
             records,
             owner_file,
             owner,
             known: Mutex::new(known),
-            logins: Logins::default(),
+            logins,
         };
         Ok(Self {
             inner: Arc::new(inner),
@@ -196,7 +198,7 @@ impl Tokens {
         let known = known.ok_or_else(|| TokenError::NotFound { id: id.to_owned() })?;
         // It ends at once in memory: a store that fails must not keep a door open.
         self.known().retain(|known| known.id != id);
-        self.inner.logins.forget(&known.caller.name);
+        self.inner.logins.forget(&known.caller.name).await;
         let note = audit("audit.token-revoked", &known);
         let removed = self.inner.records.remove(KIND, id, Some(note)).await;
         removed.map_err(|source| TokenError::Records { source })
