@@ -34,6 +34,21 @@ impl Refused {
         }
     }
 
+    /// It cannot be done as things are.
+    pub(crate) fn conflict(message: impl Into<String>) -> Self {
+        Self {
+            status: StatusCode::CONFLICT,
+            message: message.into(),
+        }
+    }
+
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self {
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            message: message.into(),
+        }
+    }
+
     pub(crate) fn missing(message: impl Into<String>) -> Self {
         Self {
             status: StatusCode::NOT_FOUND,

@@ -6,6 +6,8 @@
 mod agents;
 mod answer;
 mod journal;
+mod log;
+mod offices;
 mod page;
 mod records;
 mod router;
@@ -13,4 +15,6 @@ mod sessions;
 mod stream;
 mod watchers;
 
+pub use log::logs;
+pub use offices::{OfficeAct, OfficeAsk, Offices, Seat, SeatRole, offices};
 pub use router::{Config, Workflows, router};

@@ -1,4 +1,4 @@
-//! Documents of the other parts on the page: runs, tasks, runs of workflows, peers, delegations, tokens.
+//! Documents of the other parts on the page: runs, tasks, runs of workflows.
 //!
 //! The parts keep secrets in them, so each field that is shown is named here.
 
@@ -20,7 +20,7 @@ const LIMIT: u32 = 200;
 type Field = (&'static str, &'static str);
 
 /// Kinds that the page shows.
-const KINDS: [(&str, &[Field]); 6] = [
+const KINDS: [(&str, &[Field]); 3] = [
     (
         "run",
         &[
@@ -48,25 +48,6 @@ const KINDS: [(&str, &[Field]); 6] = [
             ("startedAt", "/started_at"),
         ],
     ),
-    (
-        "peer",
-        &[
-            ("name", "/alias"),
-            ("url", "/url"),
-            ("state", "/status"),
-            ("agents", "/agents"),
-        ],
-    ),
-    (
-        "delegation",
-        &[
-            ("task", "/task/description"),
-            ("peer", "/peer_url"),
-            ("dir", "/dir"),
-            ("state", "/machine/state"),
-        ],
-    ),
-    ("token", &[("name", "/name"), ("rights", "/rights")]),
 ];
 
 pub(crate) async fn list(State(config): State<Arc<Config>>, Path(kind): Path<String>) -> Answer {
@@ -114,17 +95,15 @@ mod tests {
     }
 
     #[test]
-    fn secrets_of_a_delegation_stay_where_they_are() {
+    fn what_is_not_named_is_not_shown() {
         let document = json!({
-            "machine": { "state": { "invited": { "until": 1 } } },
-            "peer_url": "http://there", "token": "t0ken", "secret": "s3cret", "dir": "/w",
-            "task": { "description": "look", "prompt": "p" },
-            "agreement": { "credential": "s3cret" },
+            "agent": "a", "prompt": "look", "token": "t0ken", "machine": { "state": "created" },
+            "caller": null,
         });
-        let shown = shown(&document, fields_of("delegation"));
+        let shown = shown(&document, fields_of("run"));
         assert_eq!(
             shown,
-            json!({ "task": "look", "peer": "http://there", "dir": "/w", "state": "invited" })
+            json!({ "agent": "a", "prompt": "look", "state": "created" })
         );
     }
 

@@ -108,7 +108,7 @@ async fn workflows(State(config): State<Arc<Config>>) -> Answer {
     json_of(&listed.unwrap_or_default())
 }
 
-async fn only_with_the_right(
+pub(crate) async fn only_with_the_right(
     caller: Option<Extension<Caller>>,
     request: Request,
     next: Next,

@@ -7,7 +7,10 @@ import * as agents from "./views/agents.js";
 import * as sessions from "./views/sessions.js";
 import * as asks from "./views/asks.js";
 import * as workflows from "./views/workflows.js";
-import * as records from "./views/records.js";
+import * as runs from "./views/runs.js";
+import * as peers from "./views/peers.js";
+import * as offices from "./views/offices.js";
+import * as delegations from "./views/delegations.js";
 import * as journal from "./views/journal.js";
 import * as usage from "./views/usage.js";
 
@@ -17,16 +20,17 @@ const PARTS = [
   ["sessions", "Sessions", sessions.show],
   ["asks", "Asks", asks.show],
   ["workflows", "Workflows", workflows.show],
-  ["runs", "Runs", records.runs],
-  ["peers", "Peers", records.peers],
-  ["offices", "Offices", records.offices],
-  ["delegations", "Delegations", records.delegations],
+  ["runs", "Runs", runs.show],
+  ["peers", "Peers", peers.show],
+  ["offices", "Offices", offices.show],
+  ["delegations", "Delegations", delegations.show],
   ["journal", "Journal", journal.show],
   ["usage", "Usage", usage.show],
 ];
 
-/** How long a mistake is shown, how long lines of the journal are gathered, and when a stream that ended is begun anew. */
-const SAY_MS = 8000, GATHER_MS = 150, AGAIN_MS = 1500;
+/** How long a mistake is shown, how long lines of the journal are gathered, when a stream that ended is begun anew, and how
+ * often a part looks at what tells nobody that it changes: clocks, logs, memory. */
+const SAY_MS = 8000, GATHER_MS = 150, AGAIN_MS = 1500, BEAT_MS = 1000;
 
 const main = document.getElementById("main");
 const line = document.getElementById("line");
@@ -110,7 +114,7 @@ function soon() {
 /** What the frame shows of the node wherever one is: its name, and how much waits. */
 async function count() {
   const node = await get("/api/overview");
-  document.getElementById("node").textContent = node.name || "AgentCraft";
+  document.getElementById("node").textContent = node.name;
   const badge = document.getElementById("waiting");
   fill(badge, node.asks ? [String(node.asks), make("span", { class: "hidden" }, " waiting")] : null);
   badge.hidden = !node.asks;
@@ -141,6 +145,11 @@ async function open() {
   if (number > 1) main.focus({ preventScroll: true });
   connect(current, number);
 }
+
+// A page that nobody sees looks at nothing.
+setInterval(() => {
+  if (!document.hidden && !isBroken) Promise.resolve(current.beat?.()).catch(() => {}); // The next one may work.
+}, BEAT_MS);
 
 fill(document.getElementById("parts"), PARTS.map(([name, title]) =>
   make("li", {}, make("a", { href: `#${name}` }, title, name === "asks" ? make("span", { id: "waiting", class: "badge", hidden: true }) : null))));

@@ -50,3 +50,21 @@ export function diff({ path, old, new: now }) {
       return make("span", { class: kinds[sign] }, `${sign} ${line}\n`);
     })));
 }
+
+/** A change of many files as git writes it, coloured. */
+export function patch(text, label) {
+  const files = text.split(/^(?=diff --git )/m).filter((part) => part.trim());
+  return files.map((part) => {
+    const lines = part.replace(/\n$/, "").split("\n");
+    const start = lines.findIndex((line) => line.startsWith("@@"));
+    const body = start < 0 ? lines.slice(1) : lines.slice(start);
+    const path = / b\/(.*)$/.exec(lines[0])?.[1] ?? label;
+    const count = (sign) => (start < 0 ? 0 : body.filter((line) => line.startsWith(sign)).length);
+    const kind = (line) => ({ "+": "plus", "-": "minus", "@": "hunk" }[line[0]] ?? "same");
+    return make("figure", { class: "diff" },
+      make("figcaption", {}, make("code", {}, path), " ",
+        make("span", { class: "plus" }, `+${count("+")}`), " ", make("span", { class: "minus" }, `−${count("-")}`)),
+      make("pre", { tabindex: "0", role: "group", "aria-label": `Changes of ${path}` },
+        body.map((line) => make("span", { class: kind(line) }, `${line}\n`))));
+  });
+}

@@ -42,7 +42,7 @@ export function keep(element, items, keyOf, render, empty) {
     now.set(key, known?.text === text ? known : { text, shown: render(item) });
   }
   element.kept = now;
-  const wanted = now.size ? [...now.values()].map(({ shown }) => shown) : [make("li", { class: "empty" }, empty)];
+  const wanted = now.size ? [...now.values()].map(({ shown }) => shown) : [make("li", { class: "empty" }, typeof empty === "function" ? empty() : empty)];
   const same = wanted.length === element.children.length && wanted.every((shown, index) => shown === element.children[index]);
   if (same) return;
   const focused = element.contains(document.activeElement) ? document.activeElement : null;
@@ -62,9 +62,9 @@ export function moment(at) {
 }
 
 const TONES = {
-  good: ["running", "active", "completed", "succeeded", "online", "started", "ready", "connected"],
-  bad: ["crashed", "failed", "error", "expired", "offline", "interrupted", "ended badly"],
-  warn: ["awaiting", "waiting", "starting", "stopping", "in-progress", "input-required", "busy"],
+  good: ["running", "active", "completed", "succeeded", "online", "started", "ready", "connected", "working"],
+  bad: ["crashed", "failed", "error", "expired", "offline", "interrupted", "rejected", "ended badly"],
+  warn: ["awaiting", "waiting", "starting", "stopping", "in-progress", "input-required", "auth-required", "busy", "invited", "accepted"],
 };
 
 /** A state in a word, coloured and readable without colour. */
@@ -80,3 +80,37 @@ export function top(title, words, ...acts) {
 }
 
 export const plural = (count, one, many = `${one}s`) => `${count} ${count === 1 ? one : many}`;
+
+/** Nothing to show yet, and what to do about it. */
+export const nothing = (words, ...more) => make("div", { class: "empty" }, make("p", {}, words), more);
+
+/** What a list says while it is empty; a command is shown as one. */
+export const hint = (words, command) => [words, command ? [" ", make("code", {}, command)] : null];
+
+const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+
+/** How long, in its two largest units. */
+export function span(seconds) {
+  let rest = Math.max(0, Math.floor(seconds));
+  const words = [];
+  for (const [size, unit] of UNITS) {
+    const count = Math.floor(rest / size);
+    if (count || (size === 1 && !words.length)) words.push(`${count} ${unit}`);
+    rest -= count * size;
+    if (words.length === 2) break;
+  }
+  return words.join(" ");
+}
+
+export const bytes = (count) => {
+  if (count == null) return null;
+  if (count < 1024) return `${count} B`;
+  const units = ["KiB", "MiB", "GiB"];
+  let [value, unit] = [count / 1024, 0];
+  while (value >= 1024 && unit < units.length - 1) [value, unit] = [value / 1024, unit + 1];
+  return `${value.toFixed(1)} ${units[unit]}`;
+};
+
+/** Names and values in two columns; what has no value is left out. */
+export const facts = (pairs) => make("dl", { class: "facts" }, pairs.filter(([, value]) => value != null && value !== "").map(([name, value]) =>
+  make("div", {}, make("dt", {}, name), make("dd", {}, value))));

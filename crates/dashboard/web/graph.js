@@ -3,6 +3,8 @@
 import { draw, make } from "./dom.js";
 
 const WIDTH = 168, HEIGHT = 46, ACROSS = 40, DOWN = 30, EDGE = 34, LETTERS = 19;
+/** A drawing of this width may shrink to a narrow window and still be read. */
+const FITS = 440;
 const SIGNS = { pending: "", "in-progress": "●", completed: "✓", failed: "✗" };
 let drawings = 0;
 
@@ -30,13 +32,13 @@ function layers(steps) {
   return { depth, back };
 }
 
-function places(steps, depth) {
+function places(steps, depth, edge) {
   const rows = [];
   for (const step of steps) (rows[depth.get(step.name)] ??= []).push(step.name);
   const place = new Map();
   let row = 0;
   for (const names of rows.filter(Boolean)) {
-    names.forEach((name, column) => place.set(name, { row, column, x: EDGE + column * (WIDTH + ACROSS), y: 4 + row * (HEIGHT + DOWN) }));
+    names.forEach((name, column) => place.set(name, { row, column, x: edge + column * (WIDTH + ACROSS), y: 4 + row * (HEIGHT + DOWN) }));
     row += 1;
   }
   return place;
@@ -64,7 +66,7 @@ const short = (text) => (text.length > LETTERS ? `${text.slice(0, LETTERS - 1)}�
 export function graph(workflow) {
   const { steps } = workflow;
   const { depth, back } = layers(steps);
-  const place = places(steps, depth);
+  const place = places(steps, depth, back.size ? EDGE : 2);
   const states = new Map(steps.map((step) => [step.name, "pending"]));
   const arrow = `arrow-${drawings += 1}`;
   const boxes = new Map(steps.map((step) => {
@@ -78,25 +80,38 @@ export function graph(workflow) {
   const lines = steps.flatMap((step) => [...new Set(step.next)].filter((next) => place.has(next)).map((next) => draw("path", {
     d: way(place.get(step.name), place.get(next), back.has(`${step.name}\n${next}`)), "marker-end": `url(#${arrow})` })));
   const far = [...place.values()];
-  const width = Math.max(...far.map(({ x }) => x)) + WIDTH + ACROSS;
+  // Ways past other steps bend to the right of them.
+  const width = Math.max(...far.map(({ x }) => x)) + WIDTH + ACROSS / 2;
   const height = Math.max(...far.map(({ y }) => y)) + HEIGHT + 6;
-  const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img" },
+  const svg = draw("svg", { class: width <= FITS ? "fits" : null, width, height, viewBox: `0 0 ${width} ${height}`, role: "img" },
     draw("defs", {}, draw("marker", { id: arrow, viewBox: "0 0 8 8", refX: 6, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" },
       draw("path", { class: "tip", d: "M 0 0 L 8 4 L 0 8 z" }))), lines, [...boxes.values()].map(({ box }) => box));
   const tell = () => svg.setAttribute("aria-label",
     `Steps of ${workflow.name}: ${[...states].map(([name, state]) => `${name} ${state}`).join(", ")}`);
   tell();
+  let latest = null;
+  const paint = (name, state) => {
+    const known = boxes.get(name);
+    // What has failed has not been completed, whatever the plan says.
+    if (!known || (states.get(name) === "failed" && state === "completed")) return;
+    if (state !== "pending" && states.get(name) !== state) latest = name;
+    states.set(name, state);
+    known.box.classList.remove("pending", "in-progress", "completed", "failed");
+    known.box.classList.add(state);
+    known.sign.textContent = SIGNS[state] ?? "";
+    tell();
+  };
   return {
     element: make("div", { class: "graph", tabindex: "0", role: "group", "aria-label": `Steps of ${workflow.name}` }, svg),
-    colour(name, state) {
-      const known = boxes.get(name);
-      // What has failed has not been completed, whatever the plan says.
-      if (!known || (states.get(name) === "failed" && state === "completed")) return;
-      states.set(name, state);
-      known.box.classList.remove("pending", "in-progress", "completed", "failed");
-      known.box.classList.add(state);
-      known.sign.textContent = SIGNS[state] ?? "";
-      tell();
+    colour: paint,
+    /** The run is over: an end that follows from the last step is coloured, where it can be no other. */
+    finish(isGood) {
+      const step = steps.find(({ name }) => name === latest);
+      const ends = (step?.next ?? []).filter((name) => steps.some((end) => end.name === name && end.kind === "terminal"));
+      // Next steps are in order: where it goes when it succeeds, then where it goes when it fails.
+      const end = ends.length > 1 && step.next.length === 2 ? ends[states.get(latest) === "failed" ? 1 : 0] : ends.length === 1 ? ends[0] : null;
+      if (end) paint(end, isGood ? "completed" : "failed");
+      else if (!isGood && states.get(latest) === "in-progress") paint(latest, "failed");
     },
   };
 }

@@ -10,6 +10,21 @@ import { code, markdown } from "./markdown.js";
 /** Letters of a tool's output that are shown at once. */
 const OUTPUT_MAX = 20000;
 
+/** Painting takes at most one part in so many of the time, however long a text has become. */
+const PAINT_SHARE = 6;
+
+/** Letters that may be painted again and again; a longer paragraph is cut at a line. */
+const TAIL_MAX = 8000;
+
+/** Where a growing text is settled: after its last block that is over. Nothing that comes can change what is before. */
+export function settled(text) {
+  const blank = text.lastIndexOf("\n\n");
+  const end = blank < 0 && text.length > TAIL_MAX ? text.lastIndexOf("\n") : blank;
+  if (end < 0) return 0;
+  const fences = text.slice(0, end).match(/^\s*(```|~~~)/gm)?.length ?? 0;
+  return fences % 2 ? 0 : end + (end === blank ? 2 : 1);
+}
+
 /** The transcript of a session. `workflows` are those whose steps are drawn when a turn runs one. */
 export function transcript(session, workflows, onBusy) {
   const element = make("div", { class: "transcript", role: "log", "aria-label": "Transcript" });
@@ -17,22 +32,35 @@ export function transcript(session, workflows, onBusy) {
   const asks = new Map();
   let last = 0, open = null, turn = null, painted = false;
 
-  // What came in one frame is painted once.
+  // What came in one frame is painted once, and a long text less often.
+  let restUntil = 0;
   const paint = () => {
     if (painted) return;
     painted = true;
     const atEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 160;
-    requestAnimationFrame(() => {
+    const begin = () => requestAnimationFrame(() => {
       painted = false;
-      if (open?.changed) {
-        open.changed = false;
-        fill(open.body, markdown(open.text));
-      }
+      const start = performance.now();
+      show();
       if (atEnd) scrollTo(0, document.documentElement.scrollHeight);
+      restUntil = performance.now() + (performance.now() - start) * PAINT_SHARE;
     });
+    const rest = restUntil - performance.now();
+    if (rest > 0) setTimeout(begin, rest);
+    else begin();
+  };
+  const show = () => {
+    if (!open?.changed) return;
+    open.changed = false;
+    const whole = settled(open.text);
+    if (whole) {
+      open.tail.before(...markdown(open.text.slice(0, whole)));
+      open.text = open.text.slice(whole);
+    }
+    fill(open.tail, markdown(open.text));
   };
   const close = () => {
-    if (open?.changed) fill(open.body, markdown(open.text));
+    show();
     open = null;
   };
   const add = (child) => {
@@ -43,9 +71,9 @@ export function transcript(session, workflows, onBusy) {
   };
   const grow = (kind, name, text) => {
     if (open?.kind !== kind) {
-      const body = make("div", { class: "body" });
-      add(make("article", { class: `said ${kind}` }, make("p", { class: "who" }, name), body));
-      open = { kind, text: "", body };
+      const tail = make("div", { class: "tail" });
+      add(make("article", { class: `said ${kind}` }, make("p", { class: "who" }, name), make("div", { class: "body" }, tail)));
+      open = { kind, text: "", tail };
     }
     open.text += text;
     open.changed = true;
@@ -76,6 +104,7 @@ export function transcript(session, workflows, onBusy) {
     },
     "turn-ended": (event) => {
       const { reason, message } = event.stop;
+      turn?.graph?.finish(reason === "end-turn");
       const spent = turn?.spent ? ` · ${turn.spent.inputTokens ?? 0} tokens in, ${turn.spent.outputTokens ?? 0} out` : "";
       const words = reason === "end-turn" ? `The turn is over${spent}` : `The turn ended: ${message ?? reason}${spent}`;
       add(make("p", { class: `notice end ${reason === "failed" ? "bad" : ""}` }, words));

@@ -1,15 +1,40 @@
-// Agents: look, create, start, stop, talk, remove.
+// Agents: look, create, start, stop, talk, remove; and one of them with its log as it grows.
 
 import { get, post, remove } from "../api.js";
 import { attempt } from "../app.js";
-import { fill, keep, make, tag, top } from "../dom.js";
+import { bytes, facts, fill, keep, make, moment, plural, tag, top } from "../dom.js";
 
 /** Kinds without a process of their own: they need no start. */
-const WITHOUT_PROCESS = ["workflow", "peer", "delegation", "model"];
+const WITHOUT_PROCESS = ["workflow", "peer", "delegation", "a2a", "openai-compatible", "command"];
 
-const size = (bytes) => (bytes ? `${(bytes / 1048576).toFixed(1)} MiB` : null);
+const pathOf = (name) => `/api/agents/${encodeURIComponent(name)}`;
+const needsStart = (agent) => !WITHOUT_PROCESS.includes(agent.backendType);
+const state = (agent) => tag(!needsStart(agent) && agent.status === "created" ? "ready" : agent.status);
 
-export async function show(place) {
+export async function show(place, [name]) {
+  return name ? one(place, name) : all(place);
+}
+
+/** Start or stop, talk, remove. Ids let the focus stay where it was when a list is shown anew. */
+function acts(agent, after, gone) {
+  const act = (name, word) => make("button", { id: `act-${agent.name}`, "aria-label": `${word} ${agent.name}`, onclick: attempt(async () => {
+    await post(`${pathOf(agent.name)}/${name}`);
+    await after();
+  }) }, word);
+  return make("span", { class: "acts" },
+    needsStart(agent) ? (agent.status === "running" ? act("stop", "Stop") : act("start", "Start")) : null,
+    make("button", { id: `talk-${agent.name}`, class: "main", "aria-label": `Talk to ${agent.name}`, onclick: attempt(async () => {
+      const session = await post("/api/sessions", { agent: agent.name });
+      location.hash = `sessions/${encodeURIComponent(session.sessionId)}`;
+    }) }, "Talk"),
+    make("button", { id: `remove-${agent.name}`, class: "danger", "aria-label": `Remove ${agent.name}`, onclick: attempt(async () => {
+      if (!confirm(`Remove ${agent.name} and its workspace?`)) return;
+      await remove(pathOf(agent.name));
+      await gone();
+    }) }, "Remove"));
+}
+
+async function all(place) {
   const list = make("ul", { class: "rows" });
   const templates = await get("/api/templates");
   const hint = make("small", { class: "soft", id: "template-words" });
@@ -17,43 +42,63 @@ export async function show(place) {
     templates.map((template) => make("option", {}, template.name)));
   const describe = () => {
     const chosen = templates.find(({ name }) => name === choose.value);
-    fill(hint, chosen ? [chosen.backend, chosen.description].filter(Boolean).join(" · ") : "There are no templates yet.");
+    fill(hint, chosen ? [chosen.backend, chosen.description].filter(Boolean).join(" · ")
+      : ["There are no templates yet. They are files in the folder of templates: ", make("code", {}, "agentcraft template --help")]);
   };
   const create = make("form", { class: "panel", onsubmit: attempt(async () => {
     const form = new FormData(create);
     await post("/api/agents", { name: form.get("name"), template: form.get("template") });
     create.reset();
+    describe();
     await update();
   }) },
-    make("div", { class: "inline" }, make("label", {}, "Name", make("input", { name: "name", required: true, autocomplete: "off", spellcheck: "false" })),
+    make("div", { class: "inline" }, make("label", {}, "Name", make("input", { name: "name", required: true, autocomplete: "off", spellcheck: "false", pattern: "[A-Za-z0-9][A-Za-z0-9_\\-]{0,62}", title: "letters, digits, - and _" })),
       make("label", {}, "Template", choose), make("button", { class: "main" }, "Create")), hint);
   describe();
   fill(place, top("Agents", "Each has a workspace of its own and stays until it is removed."), list, make("h2", {}, "New agent"), create);
-
-  const row = (agent) => {
-    const path = `/api/agents/${encodeURIComponent(agent.name)}`;
-    const act = (name, word) => make("button", { id: `act-${agent.name}`, "aria-label": `${word} ${agent.name}`, onclick: attempt(async () => {
-      await post(`${path}/${name}`);
-      await update();
-    }) }, word);
-    const needsStart = !WITHOUT_PROCESS.includes(agent.backendType);
-    const facts = [agent.templateName, agent.backendType, agent.pid ? `pid ${agent.pid}` : null, size(agent.memoryBytes), agent.reason].filter(Boolean);
-    return make("li", { class: "row" },
-      make("span", { class: "grow" }, make("strong", {}, agent.name), make("small", {}, facts.join(" · "))),
-      tag(!needsStart && agent.status === "created" ? "ready" : agent.status),
-      make("span", { class: "acts" },
-        needsStart ? (agent.status === "running" ? act("stop", "Stop") : act("start", "Start")) : null,
-        make("button", { id: `talk-${agent.name}`, class: "main", "aria-label": `Talk to ${agent.name}`, onclick: attempt(async () => {
-          const session = await post("/api/sessions", { agent: agent.name });
-          location.hash = `sessions/${encodeURIComponent(session.sessionId)}`;
-        }) }, "Talk"),
-        make("button", { id: `remove-${agent.name}`, class: "danger", "aria-label": `Remove ${agent.name}`, onclick: attempt(async () => {
-          if (!confirm(`Remove ${agent.name} and its workspace?`)) return;
-          await remove(path);
-          await update();
-        }) }, "Remove")));
-  };
+  const row = (agent) => make("li", { class: "row" },
+    make("span", { class: "grow" }, make("a", { href: `#agents/${encodeURIComponent(agent.name)}` }, agent.name),
+      make("small", {}, [agent.templateName, agent.backendType, bytes(agent.memoryBytes)].filter(Boolean).join(" · ")),
+      agent.reason ? make("small", { class: "trouble" }, agent.reason) : null),
+    state(agent), acts(agent, update, update));
   const update = async () => keep(list, await get("/api/agents"), ({ name }) => name, row, "There are no agents yet. Create the first one below.");
   await update();
   return { update };
+}
+
+async function one(place, name) {
+  const [head, about, sessions] = [make("div", {}), make("div", {}), make("ul", { class: "rows" })];
+  const words = make("pre", { tabindex: "0", class: "words", role: "group", "aria-label": "Words of the program" });
+  fill(place, head, about, make("h2", {}, "Sessions"), sessions, make("section", { "aria-label": "Log" }, make("h2", {}, "Log"), words));
+  let before = "";
+  const look = async () => {
+    const agent = (await get("/api/agents")).find((known) => known.name === name);
+    if (!agent) throw new Error(`There is no agent called ${name}.`);
+    const now = JSON.stringify(agent);
+    if (now === before) return;
+    before = now;
+    const focused = document.activeElement?.id;
+    fill(head, top(agent.name, agent.reason ?? "", make("div", { class: "acts" }, make("span", { role: "status" }, state(agent)),
+      acts(agent, look, () => { location.hash = "agents"; }))));
+    fill(about, facts([["Template", agent.templateName], ["Backend", agent.backendType], ["Memory", bytes(agent.memoryBytes)], ["Process", agent.pid ? String(agent.pid) : null],
+      ["Workspace", agent.workspaceDir ?? agent.workDir], ["Created", agent.createdAt ? moment(agent.createdAt) : null]]));
+    if (focused) document.getElementById(focused)?.focus();
+  };
+  const log = async () => {
+    const { text } = await get(`${pathOf(name)}/log`);
+    const shown = text || "The program has printed nothing beside its answers.";
+    if (words.textContent === shown) return;
+    const atEnd = words.scrollTop + words.clientHeight >= words.scrollHeight - 20;
+    words.textContent = shown;
+    if (atEnd) words.scrollTop = words.scrollHeight;
+  };
+  const update = async () => {
+    const [found] = await Promise.all([get("/api/sessions"), look(), log()]);
+    keep(sessions, found.filter(({ agentName }) => agentName === name).map(({ sessionId, turns, busy, state: word, lastActivityAt }) => ({ sessionId, turns, busy, word, lastActivityAt })),
+      ({ sessionId }) => sessionId, ({ sessionId, turns, busy, word, lastActivityAt }) => make("li", { class: "row" },
+        make("span", { class: "grow" }, make("a", { href: `#sessions/${encodeURIComponent(sessionId)}` }, plural(turns, "turn")), make("small", {}, "last active ", moment(lastActivityAt))),
+        tag(busy ? "busy" : word)), "Nobody is talking to it. Press Talk.");
+  };
+  await update();
+  return { update, beat: () => Promise.all([look(), log()]) };
 }

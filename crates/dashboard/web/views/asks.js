@@ -10,7 +10,7 @@ export async function show(place) {
     make("p", { class: "who" }, make("a", { href: `#sessions/${encodeURIComponent(session)}` }, agent), " asks"),
     question(session, ask, () => update()));
   fill(place, top("Asks", "What waits for an answer, from every session. The first answer counts."), list);
-  const update = async () => keep(list, await get("/api/asks"), ({ session, ask }) => `${session} ${ask.id}`, row, "Nothing waits for you.");
+  const update = async () => keep(list, await get("/api/asks"), ({ session, ask }) => `${session} ${ask.id}`, row, "Nothing waits for you. Permissions and questions of every session come here.");
   await update();
   return { update };
 }

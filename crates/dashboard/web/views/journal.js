@@ -6,11 +6,19 @@ import { fill, keep, make, moment, top } from "../dom.js";
 
 const WORDS_MAX = 140;
 
+/** What says most about a line, in this order; the rest is behind it. */
+const TELLING = ["prompt", "title", "text", "message", "summary", "task", "reason", "state", "stop"];
+/** Facts that the line shows elsewhere, or that nobody reads. */
+const QUIET = ["type", "id", "turn", "seq", "agent", "session"];
+
+const plainly = (value) => (value && typeof value === "object" ? value.reason ?? value.state ?? null : value);
+
 /** The facts of a line in a few words. */
 function words(body) {
   if (body == null || typeof body !== "object") return String(body ?? "");
-  const facts = Object.entries(body).filter(([, value]) => value != null && typeof value !== "object").map(([key, value]) => `${key} ${value}`);
-  const text = facts.join(" · ");
+  const telling = TELLING.map((key) => plainly(body[key])).filter((value) => value != null && value !== "");
+  const rest = Object.entries(body).filter(([key, value]) => value != null && typeof value !== "object" && !TELLING.includes(key) && !QUIET.includes(key)).map(([key, value]) => `${key} ${value}`);
+  const text = [...telling, ...rest].join(" · ");
   return text.length > WORDS_MAX ? `${text.slice(0, WORDS_MAX)}…` : text;
 }
 

@@ -16,11 +16,12 @@ async function all(place) {
   const row = (session) => make("li", { class: "row" },
     make("span", { class: "grow" },
       make("a", { href: `#sessions/${encodeURIComponent(session.sessionId)}` }, session.agentName),
-      make("small", {}, `${plural(session.turns, "turn")} · ${session.clients} watching · last active `, moment(session.lastActivityAt))),
+      session.prompt ? make("span", { class: "quote" }, session.prompt) : null,
+      make("small", {}, `${plural(session.turns, "turn")}${session.clients ? ` · ${session.clients} watching` : ""} · last active `, moment(session.lastActivityAt))),
     session.asks ? make("a", { class: "tag warn", href: "#asks" }, plural(session.asks, "ask")) : null,
     tag(session.busy ? "busy" : session.state));
   fill(place, top("Sessions", "A conversation goes on when the page is closed, and when the node restarts."), list);
-  const update = async () => keep(list, await get("/api/sessions"), ({ sessionId }) => sessionId, row, "Nobody is talking. Begin with an agent.");
+  const update = async () => keep(list, await get("/api/sessions"), ({ sessionId }) => sessionId, row, () => ["Nobody is talking yet. ", make("a", { href: "#agents" }, "Choose an agent"), " and press Talk."]);
   await update();
   return { update };
 }

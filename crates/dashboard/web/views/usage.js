@@ -29,8 +29,8 @@ function agent([name, days]) {
   const sum = (key) => Object.values(days).reduce((total, day) => total + (day[key] ?? 0), 0);
   const tokens = of("inputTokens").map((value, index) => value + of("outputTokens")[index]);
   return make("li", { class: "card" }, make("h2", {}, name),
-    make("p", { class: "soft" }, `${plural(sum("turns"), "turn")} · ${sum("inputTokens")} tokens in · ${sum("outputTokens")} out`),
-    make("div", { class: "charts" }, chart("Turns", shown, of("turns")), chart("Tokens", shown, tokens)));
+    make("p", { class: "soft" }, `${plural(sum("turns"), "turn")} · ${sum("inputTokens") + sum("outputTokens") ? `${sum("inputTokens")} tokens in · ${sum("outputTokens")} out` : "it tells no tokens"}`),
+    make("div", { class: "charts" }, chart("Turns", shown, of("turns")), tokens.some(Boolean) ? chart("Tokens", shown, tokens) : null));
 }
 
 export async function show(place) {

@@ -2,7 +2,7 @@
 
 import { get, post } from "../api.js";
 import { attempt } from "../app.js";
-import { fill, keep, make, moment, plural, tag, top } from "../dom.js";
+import { fill, hint, keep, make, moment, plural, tag, top } from "../dom.js";
 import { graph } from "../graph.js";
 
 export async function show(place, [name]) {
@@ -11,12 +11,12 @@ export async function show(place, [name]) {
 
 async function all(place) {
   const [list, past] = [make("ul", { class: "rows" }), make("ul", { class: "rows" })];
-  fill(place, top("Workflows", "Files in the folder workflows of the configs."), list, make("h2", {}, "Runs"), past);
+  fill(place, top("Workflows", "Steps that are run in order, drawn as they go."), list, make("h2", {}, "Runs"), past);
   const update = async () => {
     const [workflows, runs] = await Promise.all([get("/api/workflows"), get("/api/records/workflow-run")]);
     keep(list, workflows, (workflow) => workflow.name, (workflow) => make("li", { class: "row" },
       make("span", { class: "grow" }, make("a", { href: `#workflows/${encodeURIComponent(workflow.name)}` }, workflow.name), make("small", {}, workflow.description)),
-      make("small", { class: "soft" }, plural(workflow.steps.length, "step"))), "There are no workflows yet. See: agentcraft workflow --help");
+      make("small", { class: "soft" }, plural(workflow.steps.length, "step"))), hint("There are no workflows yet. They are files in the folder workflows of the configs:", "agentcraft workflow --help"));
     keep(past, runs, ({ id }) => id, ({ id, at, record }) => make("li", { class: "row" },
       make("span", { class: "grow" }, make("strong", {}, record.workflow), make("small", {}, `run ${id.slice(0, 8)} · `, moment(at))), tag(record.state)), "Nothing has been run yet.");
   };
