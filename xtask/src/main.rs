@@ -26,7 +26,7 @@ enum Command {
     /// Check everything a change must pass, the cheap steps first
     Ci(ci::Options),
     /// Check the rules of the code that the compiler does not know
-    Tidy,
+    Tidy(tidy::Options),
     /// Measure, and print the figures
     Bench(bench::Options),
 }
@@ -34,7 +34,7 @@ enum Command {
 fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().command {
         Command::Ci(options) => ci::run(&options),
-        Command::Tidy => tidy::run(),
+        Command::Tidy(options) => tidy::run(&options),
         Command::Bench(options) => bench::run(&options),
     }
 }

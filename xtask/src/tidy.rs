@@ -4,6 +4,7 @@
 mod boundaries;
 mod conformance;
 mod edges;
+mod figures;
 mod repository;
 mod shape;
 mod source;
@@ -58,7 +59,18 @@ impl fmt::Display for Finding {
     }
 }
 
-pub(crate) fn run() -> anyhow::Result<ExitCode> {
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Print how long files and functions are, crate by crate, instead of checking
+    #[arg(long)]
+    figures: bool,
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    if options.figures {
+        println!("{}", figures::table(&sources()?));
+        return Ok(ExitCode::SUCCESS);
+    }
     Ok(if is_clean()? {
         ExitCode::SUCCESS
     } else {
@@ -81,6 +93,20 @@ pub(crate) fn is_clean() -> anyhow::Result<bool> {
         findings.len() - errors
     );
     Ok(errors == 0)
+}
+
+/// Every file of Rust.
+fn sources() -> anyhow::Result<Vec<Source>> {
+    let root = workspace::root();
+    let files = workspace::files()?.into_iter();
+    files
+        .filter(|path| path.ends_with(".rs"))
+        .map(|path| {
+            let text = fs::read_to_string(root.join(&path));
+            let text = text.with_context(|| format!("could not read {path}"))?;
+            Ok(Source::parse(&path, text))
+        })
+        .collect()
 }
 
 fn findings() -> anyhow::Result<Vec<Finding>> {

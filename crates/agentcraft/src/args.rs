@@ -3,6 +3,7 @@
 mod acp_serve;
 mod agent;
 mod component;
+mod install;
 mod network;
 mod node;
 mod office;
@@ -12,6 +13,7 @@ mod run;
 mod session;
 mod since;
 mod talk;
+mod target;
 mod template;
 mod values;
 mod workflow;
@@ -26,8 +28,10 @@ pub(crate) use agent::{
     ResolveArgs,
 };
 pub(crate) use component::{ComponentCommand, McpCommand, ShowArgs};
+pub(crate) use install::{BundleArgs, DebugCommand, ServiceCommand, UpgradeCheckArgs};
 pub(crate) use network::{
-    DashboardArgs, DelegateArgs, DelegationCommand, IntentArgs, PeerCommand, TokenCommand,
+    AdmitArgs, DashboardArgs, DelegateArgs, DelegationCommand, IntentArgs, PairArgs, PeerCommand,
+    TokenCommand,
 };
 pub(crate) use node::{
     CompletionsArgs, DaemonCommand, DoctorArgs, ManArgs, ReportFormat, RestartArgs, SchemaArgs,
@@ -41,9 +45,10 @@ pub(crate) use office::{
 pub(crate) use proxy::{EditorArgs, EditorKind, ProxyArgs, SessionFolder};
 pub(crate) use record::{JournalArgs, PolicyCommand, PolicyShowArgs, PolicyTestArgs};
 pub(crate) use run::RemoteRunArgs;
-pub(crate) use session::{AnswerArgs, ExportArgs, ExportFormat, SessionCommand, WatchArgs};
+pub(crate) use session::{AnswerArgs, ExportArgs, ExportFormat, SessionCommand, SessionTreeArgs, WatchArgs};
 pub(crate) use since::Since;
 pub(crate) use talk::{ChatArgs, PromptArgs, RunArgs, TalkFormat, TalkFormatArgs};
+pub(crate) use target::TargetArg;
 pub(crate) use template::TemplateCommand;
 pub(crate) use values::{Format, FormatArgs, Pair};
 pub(crate) use workflow::{
@@ -162,6 +167,17 @@ pub(crate) enum Command {
     Delegation(DelegationCommand),
     /// Check this machine and say what to do about what is missing
     Doctor(DoctorArgs),
+    /// Start the node at login, or no longer
+    #[command(subcommand)]
+    Service(ServiceCommand),
+    /// Say whether this version can go on with what an earlier one has kept
+    ///
+    /// Looks and changes nothing. A store of an older version is brought forward at the next start, after a backup; one of
+    /// a newer version is refused.
+    UpgradeCheck(UpgradeCheckArgs),
+    /// Gather what a report of trouble needs
+    #[command(subcommand)]
+    Debug(DebugCommand),
     /// Print the JSON Schema of a kind of file
     Schema(SchemaArgs),
     /// Print the completions of a shell
@@ -174,6 +190,12 @@ pub(crate) enum Command {
     /// Watch over the processes of the one who started us (internal)
     #[command(hide = true)]
     Guardian,
+    /// Enter a sandbox and become a program (internal)
+    #[command(hide = true)]
+    SandboxedProgram {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        words: Vec<std::ffi::OsString>,
+    },
     /// Speak ACP on stdio as the built-in agent, in this folder (internal)
     #[command(hide = true)]
     BuiltinAgent,
@@ -193,6 +215,7 @@ impl Arguments {
             Some(Command::Policy(command)) => command.format(),
             Some(Command::Daemon(command)) => command.format(),
             Some(Command::Doctor(arguments)) => arguments.format.into(),
+            Some(Command::UpgradeCheck(arguments)) => arguments.format.into(),
             Some(Command::Dashboard(arguments)) => arguments.format.into(),
             Some(Command::Token(command)) => command.format(),
             Some(Command::Peer(command)) => command.format(),
@@ -210,7 +233,10 @@ impl Arguments {
                 | Command::Man(_)
                 | Command::AcpServe(_)
                 | Command::Computer(_)
+                | Command::Service(_)
+                | Command::Debug(_)
                 | Command::Guardian
+                | Command::SandboxedProgram { .. }
                 | Command::BuiltinAgent,
             )
             | None => Format::Table,

@@ -7,11 +7,13 @@ mod chat;
 mod component;
 mod daemon;
 mod dashboard;
+mod debug;
 mod delegation;
 mod describe;
 mod doctor;
 mod editor;
 mod editor_entry;
+mod intent;
 mod journal;
 mod mcp_serve;
 mod office;
@@ -23,11 +25,13 @@ mod policy;
 mod proxy;
 mod repl;
 mod run;
+mod service;
 mod session;
 mod talk;
 mod template;
 mod token;
 mod up;
+mod upgrade_check;
 mod workflow;
 
 use std::process::ExitCode;
@@ -87,17 +91,25 @@ pub(crate) fn run(
         Command::Office(command) => office::run(command, &config(environment)?, screen),
         Command::Computer(command) => office_computer::run(command, &config(environment)?, screen),
         Command::Run(arguments) => run::run(arguments, &config(environment)?, screen),
-        Command::Intent(arguments) => peer::intent(arguments, &config(environment)?, screen),
+        Command::Intent(arguments) => intent::run(arguments, &config(environment)?, screen),
         Command::Delegate(arguments) => {
             delegation::delegate(arguments, &config(environment)?, screen)
         }
         Command::Delegation(command) => delegation::run(command, &config(environment)?, screen),
         Command::Doctor(arguments) => doctor::run(&arguments, &config(environment)?, screen),
+        Command::Service(command) => service::run(command, &config(environment)?, screen),
+        Command::UpgradeCheck(arguments) => {
+            upgrade_check::run(&arguments, &config(environment)?, screen)
+        }
+        Command::Debug(command) => debug::run(command, &config(environment)?, screen),
         Command::Schema(arguments) => describe::schema(&arguments, screen),
         Command::Completions(arguments) => describe::completions(&arguments, screen),
         Command::Man(arguments) => describe::man(&arguments, screen),
         Command::AcpServe(arguments) => acp_serve::run(&arguments, &config(environment)?, screen),
         Command::Guardian => succeed(platform::guardian::run(std::io::stdin())),
+        Command::SandboxedProgram { words } => platform::sandbox::become_program(&words)
+            .map(|never| match never {})
+            .map_err(|error| CommandError::machine("enter the sandbox", error)),
         Command::BuiltinAgent => {
             let workspace = std::env::current_dir()
                 .map_err(|error| CommandError::machine("find the folder to work in", error))?;

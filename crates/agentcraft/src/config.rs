@@ -140,6 +140,11 @@ impl Config {
         home.is_some_and(|home| home.join(HOME) == self.home)
     }
 
+    /// What the daemon keeps everything in.
+    pub(crate) fn store_file(&self) -> PathBuf {
+        self.state_dir.join("state.db")
+    }
+
     /// What `~` in a rule stands for.
     pub(crate) fn user_home(&self) -> String {
         platform::system::home_dir(&self.environment)

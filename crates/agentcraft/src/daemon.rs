@@ -1,7 +1,6 @@
 //! The life of the daemon: prepare, build, announce, wait for a signal or a request to stop, drain, go.
 
 use std::{
-    io::IsTerminal,
     path::PathBuf,
     pin::Pin,
     sync::Arc,
@@ -27,6 +26,7 @@ use crate::{
     config::Config,
     connection::VERSION,
     endpoints::Endpoints,
+    log,
     network::{self, Address, Children},
     standalone::run_records,
 };
@@ -96,7 +96,7 @@ pub(crate) fn run(config: Config, announce: impl FnOnce(&Ready)) -> anyhow::Resu
     if let Some(path) = &config.crash_trace {
         crash::trace(path).context("could not open the trace of crash points")?;
     }
-    log_to_stderr(&config);
+    log::to_stderr(&config);
     let _home = prepare(&config)?;
     let threads =
         std::thread::available_parallelism().map_or(1, |cores| cores.get().min(THREADS_MAX));
@@ -109,32 +109,6 @@ pub(crate) fn run(config: Config, announce: impl FnOnce(&Ready)) -> anyhow::Resu
     // Whatever still runs is stuck in a call of the system; the process ends without waiting for it.
     runtime.shutdown_background();
     result
-}
-
-pub(crate) fn log_to_stderr(config: &Config) {
-    let filter = tracing_subscriber::EnvFilter::try_new(&config.log_level).unwrap_or_default();
-    let logging = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(|| Unfailing(std::io::stderr()))
-        .log_internal_errors(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .try_init();
-    drop(logging); // Somebody who logs already, in tests, goes on doing so.
-}
-
-/// A log that nobody reads any more, or that the disk has no room for, must not end what is logged.
-struct Unfailing(std::io::Stderr);
-
-impl std::io::Write for Unfailing {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let _ = self.0.write_all(bytes); // There is nowhere else to say it.
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        let _ = self.0.flush(); // As above.
-        Ok(())
-    }
 }
 
 /// Makes the folders, private to the user, and takes the home: one daemon for each.
@@ -214,7 +188,7 @@ async fn build(config: &Config, tasks: &Tasks) -> anyhow::Result<(Engine, Childr
         Durability::ProcessDeath => store::Durability::ProcessDeath,
         Durability::PowerLoss => store::Durability::PowerLoss,
     };
-    let store = Store::open(&config.state_dir.join("state.db"), durability)?;
+    let store = Store::open(&config.store_file(), durability)?;
     let owner = Owner::starting(&home_id(&store).await?)?;
     let executable = std::env::current_exe().context("could not find our own program")?;
     let guardian = Guardian::spawn(&executable, &["guardian"], &owner)?;

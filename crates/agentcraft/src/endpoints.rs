@@ -6,9 +6,12 @@ use std::{
 };
 
 use domain::chain::Ourselves;
-use engine::{DriverError, DriverSurroundings, Drivers, EndpointDrivers, Engine, Records};
+use engine::{
+    DriverError, DriverSurroundings, Drivers, EndpointAgent, EndpointDrivers, Engine, Records,
+};
 use runner::Shelf;
 use runs::Calls;
+use serde_json::Value;
 
 use crate::config::{Config, Environment};
 
@@ -21,12 +24,19 @@ pub(crate) fn shelf(config: &Config) -> Shelf {
     }
 }
 
+/// Through which the agents of the daemon are spoken to.
+fn own_program() -> Option<PathBuf> {
+    std::env::current_exe().ok()
+}
+
 /// What drivers need that is there before them, and the engine that is there only after them.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoints {
     memory: model::Memory,
     engine: Arc<OnceLock<Engine>>,
     runs: Records,
+    /// Where runs have their folders.
+    runs_folder: PathBuf,
     shelf: Shelf,
     /// What runs see instead of the environment of their agent.
     environment: Option<Environment>,
@@ -34,6 +44,8 @@ pub(crate) struct Endpoints {
     calls: Calls,
     node: Ourselves,
     lending: awcp::Lending,
+    peers: Arc<OnceLock<lan::Peers>>,
+    joined: lan::Joined,
 }
 
 impl Endpoints {
@@ -44,12 +56,15 @@ impl Endpoints {
             memory: model::Memory::default(),
             engine: Arc::default(),
             runs,
+            runs_folder: config.state_dir.join("runs"),
             shelf: shelf(config),
             environment: None,
             user_home,
             calls: Calls::new(node.clone()),
             node,
             lending: awcp::Lending::default(),
+            peers: Arc::default(),
+            joined: lan::Joined::default(),
         }
     }
 
@@ -77,6 +92,16 @@ impl Endpoints {
         &self.lending
     }
 
+    /// Where drivers find whichever peer fits, once there are any.
+    pub(crate) fn joined(&self) -> &lan::Joined {
+        &self.joined
+    }
+
+    /// Peers can be meant by their names from now on.
+    pub(crate) fn know(&self, peers: &lan::Peers) {
+        let _ = self.peers.set(peers.clone()); // A node has one list of them.
+    }
+
     /// Every driver of this program.
     pub(crate) fn all(&self) -> Drivers {
         let own = self.clone();
@@ -102,20 +127,50 @@ impl Endpoints {
     /// Those that need nothing of the others.
     fn plain(&self) -> Drivers {
         let (memory, calls) = (self.memory.clone(), self.calls.clone());
-        let lending = self.lending.clone();
+        let (lending, own) = (self.lending.clone(), self.clone());
         Drivers {
             acp: acp::connect,
             print: print::driver,
             endpoint: EndpointDrivers::new(move |agent| match agent.backend.as_str() {
                 "openai-compatible" => model::driver(agent, mcp::tool_sources(), memory.clone()),
-                "peer" => runs::PeerDriver::make(&agent, calls.clone()),
+                "peer" if lan::Joined::is_for(&agent) => {
+                    let calls = calls.clone();
+                    let chain = Arc::new(move |name: &str, prompt: &str| calls.chain(name, prompt));
+                    Ok(own.joined.driver(&agent, chain))
+                }
+                "peer" => runs::PeerDriver::make(&own.located(agent)?, calls.clone()),
                 "a2a" => a2a::driver(agent),
-                "delegation" => lending.driver(&agent),
+                "delegation" => lending.driver(&own.located(agent)?),
                 other => Err(DriverError::Unsupported {
                     what: format!("run on {other}: this program was built without it"),
                 }),
             }),
         }
+    }
+
+    /// Says where a node is that is only named. The token is looked up for each driver, so that it is kept in one place.
+    fn located(&self, mut agent: EndpointAgent) -> Result<EndpointAgent, DriverError> {
+        let node = match (agent.config.get("url"), agent.config.get("node")) {
+            (None, Some(Value::String(node))) => node,
+            _ => return Ok(agent),
+        };
+        let unsupported = |what: String| DriverError::Unsupported { what };
+        let peers = self.peers.get().ok_or_else(|| {
+            unsupported("name another node: this one is not on the network".to_owned())
+        })?;
+        let found = peers.address(node);
+        let address = found.map_err(|error| unsupported(format!("be reached: {error}")))?;
+        let settings = [
+            ("url", Some(address.url)),
+            ("token", address.token),
+            ("fingerprint", address.fingerprint),
+        ];
+        for (key, value) in settings {
+            if let Some(value) = value {
+                agent.config.insert(key.to_owned(), value.into());
+            }
+        }
+        Ok(agent)
     }
 
     /// What runs of workflows may use.
@@ -129,6 +184,8 @@ impl Endpoints {
             drivers,
             engine: self.engine.clone(),
             records: self.runs.clone(),
+            folder: self.runs_folder.clone(),
+            elsewhere: self.environment.as_ref().and_then(|_| own_program()),
             shelf: self.shelf.clone(),
             user_home: self.user_home.clone(),
         }

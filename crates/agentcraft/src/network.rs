@@ -3,6 +3,8 @@
 mod faces;
 mod grants;
 mod lending;
+mod metrics;
+mod said;
 
 use std::path::{Path, PathBuf};
 
@@ -115,7 +117,7 @@ pub(crate) async fn open(
         calls: endpoints.calls().clone(),
         node: endpoints.node().clone(),
         children,
-        lending: endpoints.lending(),
+        endpoints,
     };
     faces.mount(&mut listener).await?;
     listener.serve(tasks);

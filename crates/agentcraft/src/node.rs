@@ -15,6 +15,12 @@ const ANSWER_MAX: Duration = Duration::from_secs(300);
 /// A token is a line, a certificate a few kilobytes.
 const FILE_MAX: u64 = 256 * 1024;
 
+/// What the owner shows the node; nothing before it has listened once.
+pub(crate) fn own_token(config: &Config) -> Option<String> {
+    let token = read(&config.home, listener::OWNER_TOKEN_FILE).ok()?;
+    Some(token.trim().to_owned())
+}
+
 /// The node of this home.
 #[derive(Debug)]
 pub(crate) struct Node {

@@ -18,7 +18,7 @@ use engine::{
 };
 use serde_json::Value;
 
-use crate::{Create, DelegationView, Delegations, Secrets};
+use crate::{Create, DelegationView, Delegations, Keeping, Secrets};
 
 /// How long a lease is unless the template says otherwise.
 const TTL: Duration = Duration::from_secs(60 * 60);
@@ -47,7 +47,7 @@ impl Lending {
         let url = text("url")
             .ok_or_else(|| unsupported("be reached: its template names no `url`".to_owned()))?;
         let token = match text("tokenEnv") {
-            None => None,
+            None => text("token").map(str::to_owned),
             Some(name) => {
                 let value = agent.around.environment.get(OsStr::new(name));
                 let value = value.and_then(|value| value.to_str()).map(str::to_owned);
@@ -155,6 +155,8 @@ impl LendingDriver {
             transports: self.transports.clone(),
             quota_bytes: None,
             secrets: Secrets::Refuse,
+            keeping: Keeping::Auto,
+            continues: None,
         };
         let id = match delegations.create(create).await {
             Ok(id) => id.to_string(),

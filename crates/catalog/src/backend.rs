@@ -64,9 +64,12 @@ impl BackendType {
         match self {
             Self::OpenAiCompatible => Some(("baseUrl", "the address of the model server")),
             Self::Workflow => Some(("workflow", "the name of the workflow to run")),
-            Self::Peer => Some(("url", "the address of the node")),
+            Self::Peer => Some(("url", "the address of the node, or config.node: its name")),
             Self::A2a => Some(("url", "the address of the agent or of its card")),
-            Self::Delegation => Some(("url", "the address of the node that does the work")),
+            Self::Delegation => Some((
+                "url",
+                "the address of the node that does the work, or config.node: its name",
+            )),
             Self::Cursor
             | Self::ClaudeCode
             | Self::Custom
@@ -79,6 +82,11 @@ impl BackendType {
             | Self::CursorAgent
             | Self::Command => None,
         }
+    }
+
+    /// Whether it speaks to a node, which may be named instead of addressed.
+    pub fn has_node(self) -> bool {
+        matches!(self, Self::Peer | Self::Delegation)
     }
 
     /// Whether the template itself says how the program is called.

@@ -1,9 +1,10 @@
 //! A template: the reusable description of an agent, as checked values.
 //!
-//! `template/check.rs` reads it, `template/steps.rs` its initializer. What a template means for a process is in
+//! `template/check.rs` reads it, `template/steps.rs` its initializer, `template/made.rs` makes one of a target. What a template means for a process is in
 //! `backend.rs`, what it means for a workspace in `workspace.rs`.
 
 mod check;
+mod made;
 mod steps;
 
 use std::collections::BTreeMap;

@@ -10,6 +10,7 @@ pub mod office;
 pub mod permission;
 pub mod run;
 pub mod session;
+pub mod target;
 mod time;
 pub mod turn;
 

@@ -5,6 +5,7 @@ mod create;
 mod registry;
 mod run;
 mod source;
+mod target;
 
 use std::{
     collections::BTreeMap,
@@ -30,7 +31,8 @@ pub use run::{RunAgent, RunResult, RunTemplate};
 pub(crate) use source::{AgentSource, Via, surroundings};
 
 use crate::{
-    AgentView, Drivers, EngineConfig, EngineError, Library, Records, Sessions, Validation, WorkDir,
+    AgentView, Confinement, Drivers, EngineConfig, EngineError, Library, Records, Sessions,
+    Validation, WorkDir,
     agent::{self, AgentHandle, Command, Surroundings, Workspace},
     recovery, retention, session,
 };
@@ -68,6 +70,7 @@ pub struct Overrides {
     pub workspace_policy: Option<WorkspacePolicy>,
     pub work_dir: Option<WorkDir>,
     pub metadata: BTreeMap<String, String>,
+    pub confinement: Option<Confinement>,
 }
 
 /// What a client needs to start an agent's process by itself.
@@ -187,18 +190,6 @@ impl Engine {
     /// Templates and components.
     pub fn library(&self) -> &Library {
         &self.inner.library
-    }
-
-    /// One template. A file that was written a moment ago may not have been noticed yet, so it is looked for once more.
-    pub async fn template(&self, name: &str) -> Result<Arc<catalog::Template>, EngineError> {
-        match self.inner.library.template(name) {
-            Err(EngineError::TemplateNotFound { .. }) => {
-                let library = self.inner.library.clone();
-                self.blocking(move || library.reload()).await?;
-                self.inner.library.template(name)
-            }
-            found => found,
-        }
     }
 
     /// Loads a template from a file, and again at every start of the daemon until it is unloaded.

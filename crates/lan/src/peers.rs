@@ -148,6 +148,16 @@ impl Peers {
         self.find(id).map(|peer| peer.view())
     }
 
+    /// How a peer is reached, with what we show it; for drivers, never for a face.
+    pub fn address(&self, said: &str) -> Result<NewPeer, LanError> {
+        let peer = self.find(said)?;
+        Ok(NewPeer {
+            url: peer.url,
+            token: peer.token,
+            fingerprint: peer.fingerprint,
+        })
+    }
+
     /// For what people say. A peer chooses its own name, so that is none of the ways to mean it.
     pub(crate) fn find(&self, said: &str) -> Result<Peer, LanError> {
         let known = self.known();

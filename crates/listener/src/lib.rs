@@ -16,6 +16,7 @@ mod routes;
 mod secret;
 mod tls;
 mod tokens;
+mod traffic;
 
 #[cfg(test)]
 mod listener_tests;
@@ -25,3 +26,4 @@ pub use listener::{Listener, ListenerConfig, ListenerError, Trust};
 pub use refusal::Refusal;
 pub use tls::{Tls, TlsError};
 pub use tokens::{NewToken, OWNER_TOKEN_FILE, TokenError, TokenView, Tokens};
+pub use traffic::Traffic;

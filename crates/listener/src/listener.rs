@@ -6,14 +6,14 @@ use std::{
     sync::Arc,
 };
 
-use axum::{Router, extract::DefaultBodyLimit, middleware};
+use axum::{Router, extract::DefaultBodyLimit, middleware, response::Response};
 use engine::Records;
 use platform::Tasks;
 use tokio::net::TcpListener;
 use tracing::info;
 
 use crate::{
-    Refusal, Tls, TlsError, Tokens,
+    Refusal, Tls, TlsError, Tokens, Traffic,
     audit::Audit,
     connection,
     guard::{self, Guard},
@@ -70,6 +70,7 @@ pub struct Listener {
     records: Records,
     faces: Router,
     open_paths: Vec<String>,
+    traffic: Traffic,
 }
 
 impl Listener {
@@ -99,6 +100,7 @@ impl Listener {
             records,
             faces: Router::new(),
             open_paths: Vec::new(),
+            traffic: Traffic::default(),
         })
     }
 
@@ -136,6 +138,11 @@ impl Listener {
             .map(|identity| identity.fingerprint.as_str())
     }
 
+    /// What has been answered so far.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
     /// Adds a face. Its paths must be its own.
     pub fn mount(&mut self, face: Router) {
         self.faces = std::mem::take(&mut self.faces).merge(face);
@@ -169,6 +176,11 @@ impl Listener {
                 Arc::new(guard),
                 guard::guard,
             ));
+        let traffic = self.traffic;
+        let router = router.layer(middleware::map_response(move |response: Response| {
+            traffic.count(response.status());
+            std::future::ready(response)
+        }));
         info!(addr = %self.addr, scheme, trust = ?self.config.trust, "listening");
         let (socket, identity, connections) = (self.socket, self.identity, tasks.child());
         tasks.spawn(|stop| connection::accept(socket, identity, router, connections, stop));

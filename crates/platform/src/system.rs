@@ -87,6 +87,24 @@ pub fn spawn_detached(
     Ok(Detached { child })
 }
 
+/// Runs a program of the system in our environment and waits for it; its words are an error's.
+pub fn run_to_end(program: &Path, args: &[&str]) -> io::Result<()> {
+    let output = Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let words = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(format!(
+        "{} ended with {}: {}",
+        program.display(),
+        output.status,
+        words.trim()
+    )))
+}
+
 pub fn effective_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }

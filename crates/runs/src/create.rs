@@ -1,7 +1,7 @@
 //! A new run: what is checked before there is one, and how the same request is told from a second one.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use domain::{Name, chain, run::Limits, run::Run};
+use domain::{Name, chain, run::Limits, run::Run, target::Target};
 use engine::{Caller, Keep, Note};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -158,7 +158,11 @@ impl Runs {
 
     /// An agent that callers may see.
     pub(crate) fn public_agent(&self, name: &str) -> Option<Name> {
-        let name = Name::parse(name).ok()?;
+        // One that is made for a target is there if the node offers it.
+        let name = match name.parse().ok()? {
+            Target::Agent(name) => name,
+            Target::Made(maker) => maker.agent_name(),
+        };
         let is_there = self.engine().agent(name.as_str()).is_ok();
         (self.config().public.shows(name.as_str()) && is_there).then_some(name)
     }

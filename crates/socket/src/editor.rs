@@ -65,10 +65,11 @@ impl Lease {
     /// Checks that there is an agent to talk to, and that its sessions may work where the editor wants them.
     pub(crate) async fn of(call: &Call) -> Result<Self, RpcError> {
         let given: LeaseParams = call.params()?;
-        let agent = params::name("agentName", &given.agent_name)?;
+        let target = params::target("agentName", &given.agent_name)?;
         let folder = given.cwd.as_deref().unwrap_or("workspace");
         let folder = params::word("cwd", folder, &FOLDERS)?;
         let engine = call.service.engine.clone();
+        let agent = engine.agent_for(&target).await?;
         engine.sessions().driver(&agent)?;
         if folder == EditorFolder::Client {
             let resolved = engine

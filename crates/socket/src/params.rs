@@ -1,6 +1,6 @@
 //! Parameters: parsed into their type once, with an error that names the field.
 
-use domain::Name;
+use domain::{Name, target::Target};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
@@ -38,6 +38,13 @@ pub(crate) fn parse<P: DeserializeOwned>(params: Option<&RawValue>) -> Result<P,
 /// The name in a field, checked before anything is looked up or made with it.
 pub(crate) fn name(field: &str, text: &str) -> Result<Name, RpcError> {
     Name::parse(text).map_err(|error| RpcError::invalid_params(field, &error.to_string()))
+}
+
+/// Whom a field means.
+pub(crate) fn target(field: &str, text: &str) -> Result<Target, RpcError> {
+    text.parse().map_err(|error: domain::target::TargetError| {
+        RpcError::invalid_params(field, &error.to_string())
+    })
 }
 
 /// A prompt that fits into an event with room to spare: events are lines too.

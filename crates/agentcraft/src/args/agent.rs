@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use domain::Name;
 
-use super::{ChatArgs, Format, FormatArgs, Pair, PromptArgs, RunArgs};
+use super::{ChatArgs, Format, FormatArgs, Pair, PromptArgs, RunArgs, TargetArg};
 
 /// The modes and policies as they are typed; the daemon decides what they mean.
 const LAUNCH_MODES: [&str; 4] = ["direct", "acp-background", "acp-service", "one-shot"];
@@ -56,6 +56,8 @@ pub(crate) enum AgentCommand {
     #[command(after_help = "Examples:\n  \
         agentcraft agent run reviewer --prompt 'Review the last commit'\n  \
         git diff | agentcraft agent run reviewer --prompt -\n  \
+        agentcraft agent run workflow:triage --prompt 'The build is red'\n  \
+        agentcraft agent run 'peer:build-box?workspace=./app' --prompt 'Fix the tests'\n  \
         agentcraft agent run --template code-review --prompt 'Review src' --format json")]
     Run(RunArgs),
     /// Give a started agent a message and print its answer
@@ -92,9 +94,9 @@ pub(crate) enum AgentCommand {
 pub(crate) struct CreateArgs {
     /// Name of the new agent: letters, digits, `_` and `-`
     pub(crate) name: Name,
-    /// Template to create it from
+    /// Template to create it from, or a target such as workflow:NAME or peer:NODE/AGENT
     #[arg(short, long)]
-    pub(crate) template: Name,
+    pub(crate) template: TargetArg,
     #[command(flatten)]
     pub(crate) overrides: OverrideArgs,
     /// Work in this folder instead of one of our own

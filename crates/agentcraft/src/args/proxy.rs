@@ -3,15 +3,19 @@
 use clap::{Args, ValueEnum};
 use domain::Name;
 
+use super::TargetArg;
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     agentcraft proxy reviewer\n  \
     agentcraft proxy reviewer -t code-review\n  \
     agentcraft proxy reviewer --lease\n  \
+    agentcraft proxy workflow:triage\n  \
     agentcraft proxy reviewer --cwd client")]
 pub(crate) struct ProxyArgs {
-    /// Name of the agent
-    pub(crate) name: Name,
+    /// The agent: its name, or a target such as workflow:NAME or peer:NODE/AGENT, which is always leased
+    #[arg(value_name = "TARGET")]
+    pub(crate) name: TargetArg,
     /// Template to create it from if there is no such agent
     #[arg(short, long)]
     pub(crate) template: Option<Name>,
@@ -36,8 +40,9 @@ pub(crate) struct EditorArgs {
     /// Whose settings it is for
     #[arg(value_enum)]
     pub(crate) editor: EditorKind,
-    /// Name of the agent
-    pub(crate) name: Name,
+    /// The agent: its name, or a target such as workflow:NAME
+    #[arg(value_name = "TARGET")]
+    pub(crate) name: TargetArg,
     /// Template to create it from if there is no such agent
     #[arg(short, long)]
     pub(crate) template: Option<Name>,

@@ -2,10 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::{Format, TargetArg};
 use clap::{ArgGroup, Args, ValueEnum};
-use domain::Name;
-
-use super::Format;
 
 /// How an answer is printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -36,11 +34,12 @@ pub(crate) struct TalkFormatArgs {
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("whom").required(true).args(["name", "template"])))]
 pub(crate) struct RunArgs {
-    /// Name of the agent
-    pub(crate) name: Option<Name>,
+    /// The agent: its name, or workflow:NAME, template:NAME, peer:NODE/AGENT, peer:NODE?workspace=DIR
+    #[arg(value_name = "TARGET")]
+    pub(crate) name: Option<TargetArg>,
     /// Make an agent of this template just for the prompt
     #[arg(short, long)]
-    pub(crate) template: Option<Name>,
+    pub(crate) template: Option<TargetArg>,
     /// What to tell it; `-` reads it from stdin
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) prompt: String,
@@ -71,8 +70,9 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct PromptArgs {
-    /// Name of the agent, which must be started
-    pub(crate) name: Name,
+    /// The agent, which must be started; targets as of `agent run` are
+    #[arg(value_name = "TARGET")]
+    pub(crate) name: TargetArg,
     /// What to tell it; `-` reads it from stdin
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) message: String,
@@ -85,8 +85,9 @@ pub(crate) struct PromptArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
-    /// Name of the agent
-    pub(crate) name: Name,
+    /// The agent: its name, or workflow:NAME, template:NAME, peer:NODE/AGENT, peer:NODE?workspace=DIR
+    #[arg(value_name = "TARGET")]
+    pub(crate) name: TargetArg,
     /// Go on with this session
     #[arg(long, value_name = "ID")]
     pub(crate) session_id: Option<String>,

@@ -22,9 +22,10 @@ use crate::{
     args::{AcpServeArgs, ProxyArgs, SessionFolder},
     config::Config,
     connection::Connection,
-    daemon, endpoints,
+    endpoints,
     error::CommandError,
     exit::Exit,
+    log,
     render::Screen,
     standalone::Standalone,
 };
@@ -36,6 +37,9 @@ const AGENT: &str = "workflows";
 
 /// What is embedded of it.
 const TEMPLATE: &str = include_str!("acp_serve/template.json");
+
+/// A prompt without a name as a workflow, where it is for an agent.
+const AGENT_WORKFLOW: &str = include_str!("acp_serve/agent.yaml");
 
 /// The most a file of settings has.
 const CONFIG_MAX: u64 = 64 * 1024;
@@ -53,6 +57,24 @@ const THREADS: usize = 2;
 #[derive(Debug, Deserialize)]
 struct Settings {
     workflows_dir: Option<PathBuf>,
+    /// What a prompt runs that names no workflow.
+    default_workflow: Option<String>,
+    /// Who is told a prompt that names no workflow: a provider, as steps have one.
+    default_agent: Option<String>,
+}
+
+/// What was chosen on the command line and in the file of settings.
+#[derive(Debug, Default)]
+struct Chosen {
+    folder: Option<PathBuf>,
+    usual: Option<Usual>,
+}
+
+/// Where a prompt goes that names no workflow.
+#[derive(Debug)]
+enum Usual {
+    Workflow(String),
+    Agent(String),
 }
 
 pub(super) fn run(
@@ -65,42 +87,48 @@ pub(super) fn run(
         told.map_or_else(CommandError::from, |()| CommandError::Shown(Exit::Failed))
     })?;
     // The daemon looks for workflows in its own places, not in a folder that somebody names here.
-    if chosen.is_none()
+    if chosen.folder.is_none()
+        && chosen.usual.is_none()
         && let Some(connection) = Connection::open_if_running(config)?
     {
         return through_daemon(connection, config, screen);
     }
     let shelf = Shelf {
-        chosen,
+        chosen: chosen.folder,
         ..endpoints::shelf(config)
     };
-    daemon::log_to_stderr(config);
+    log::to_stderr(config);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .enable_all()
         .build()
         .map_err(|error| CommandError::machine("start the runtime", error))?;
-    let served = runtime.block_on(alone(config, shelf));
+    let served = runtime.block_on(alone(config, shelf, chosen.usual));
     // Whoever still reads from the editor is stuck in a call of the system.
     runtime.shutdown_background();
     served.map_err(|error| CommandError::machine("serve the editor", error))
 }
 
-/// The folder that was named, which must be there.
-fn chosen(arguments: &AcpServeArgs) -> Result<Option<PathBuf>, String> {
-    let named = match (&arguments.workflows, &arguments.config) {
-        (Some(folder), _) => Some(folder.clone()),
-        (None, Some(file)) => configured(file)?,
-        (None, None) => None,
+/// What was named; a folder must be there.
+fn chosen(arguments: &AcpServeArgs) -> Result<Chosen, String> {
+    let mut chosen = match &arguments.config {
+        Some(file) => configured(file)?,
+        None => Chosen::default(),
     };
-    let Some(folder) = named else {
-        return Ok(None);
+    if let Some(folder) = &arguments.workflows {
+        chosen.folder = Some(folder.clone());
+    }
+    let Some(folder) = chosen.folder else {
+        return Ok(chosen);
     };
     let here =
         std::env::current_dir().map_err(|error| format!("USER.ACP.CONFIG_INVALID: {error}"))?;
     let folder = here.join(folder);
     match files::list(&folder) {
-        Ok(_) => Ok(Some(folder)),
+        Ok(_) => Ok(Chosen {
+            folder: Some(folder),
+            ..chosen
+        }),
         Err(error) => Err(format!(
             "USER.ACP.WORKFLOWS_DIR_MISSING: {}",
             engine::chain(&error)
@@ -108,15 +136,31 @@ fn chosen(arguments: &AcpServeArgs) -> Result<Option<PathBuf>, String> {
     }
 }
 
-/// `workflows_dir` of a file of YAML or JSON; a path is meant from the file's own folder.
-fn configured(file: &Path) -> Result<Option<PathBuf>, String> {
+/// A file of YAML or JSON; a path in it is meant from the file's own folder.
+fn configured(file: &Path) -> Result<Chosen, String> {
     let bytes = files::read_bounded(file, CONFIG_MAX)
         .map_err(|error| format!("USER.ACP.CONFIG_MISSING: {}", engine::chain(&error)))?;
     let text = String::from_utf8_lossy(&bytes);
-    let settings: Settings = serde_saphyr::from_str(&text)
-        .map_err(|error| format!("USER.ACP.CONFIG_INVALID: {}: {error}", file.display()))?;
+    let invalid = |why: String| format!("USER.ACP.CONFIG_INVALID: {}: {why}", file.display());
+    let settings: Settings =
+        serde_saphyr::from_str(&text).map_err(|error| invalid(error.to_string()))?;
+    let usual = match (settings.default_workflow, settings.default_agent) {
+        (None, None) => None,
+        (Some(workflow), None) => Some(Usual::Workflow(workflow)),
+        (None, Some(agent)) => {
+            workflow::Provider::parse(&agent).map_err(invalid)?;
+            Some(Usual::Agent(agent))
+        }
+        (Some(_), Some(_)) => {
+            let why = "default_workflow and default_agent cannot both be named";
+            return Err(invalid(why.to_owned()));
+        }
+    };
     let base = file.parent().unwrap_or(Path::new(""));
-    Ok(settings.workflows_dir.map(|folder| base.join(folder)))
+    Ok(Chosen {
+        folder: settings.workflows_dir.map(|folder| base.join(folder)),
+        usual,
+    })
 }
 
 fn through_daemon(
@@ -131,7 +175,7 @@ fn through_daemon(
             .join("templates")
             .join(format!("{AGENT}.json"));
         if !files::is_there(&path) {
-            write_template(&path)
+            write(&path, TEMPLATE)
                 .map_err(|error| CommandError::machine("write a template", error))?;
         }
         connection.ask("template.load", &json!({ "filePath": path }))?;
@@ -139,7 +183,7 @@ fn through_daemon(
     drop(connection);
     let name = Name::parse(AGENT).expect("the name of our own agent is one");
     let arguments = ProxyArgs {
-        name: name.clone(),
+        name: name.clone().into(),
         template: Some(name),
         lease: true,
         cwd: SessionFolder::Client,
@@ -148,23 +192,40 @@ fn through_daemon(
     proxy::run(&arguments, config, screen)
 }
 
-fn write_template(path: &Path) -> Result<(), files::FileError> {
+fn write(path: &Path, text: &str) -> Result<(), files::FileError> {
     files::write_atomic(
         path,
-        TEMPLATE.as_bytes(),
+        text.as_bytes(),
         Mode::SHARED,
         Durability::ProcessDeath,
     )
 }
 
-async fn alone(config: &Config, shelf: Shelf) -> anyhow::Result<()> {
+/// The template of the agent that runs workflows, with what a prompt runs that names none.
+fn template(space: &Path, usual: Option<Usual>) -> anyhow::Result<String> {
+    let usual = match usual {
+        None => return Ok(TEMPLATE.to_owned()),
+        Some(Usual::Workflow(name)) => name,
+        Some(Usual::Agent(provider)) => {
+            let path = space.join("agent.yaml");
+            let provider = json!(provider).to_string();
+            write(&path, &AGENT_WORKFLOW.replace("PROVIDER", &provider))?;
+            path.to_string_lossy().into_owned()
+        }
+    };
+    let mut template: serde_json::Value = serde_json::from_str(TEMPLATE)?;
+    template["backend"]["config"]["default"] = usual.into();
+    Ok(template.to_string())
+}
+
+async fn alone(config: &Config, shelf: Shelf, usual: Option<Usual>) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hang_up = signal(SignalKind::hangup())?;
     let node = Standalone::with_shelf(config, shelf).await?;
-    let template = node.space().join(format!("{AGENT}.json"));
-    write_template(&template)?;
-    node.engine.load_template(template).await?;
+    let file = node.space().join(format!("{AGENT}.json"));
+    write(&file, &template(node.space(), usual)?)?;
+    node.engine.load_template(file).await?;
     let agent = Name::parse(AGENT).expect("the name of our own agent is one");
     let create = Create {
         name: agent.clone(),
@@ -191,7 +252,7 @@ async fn alone(config: &Config, shelf: Shelf) -> anyhow::Result<()> {
         _ = hang_up.recv() => {}
     }
     end_runs(&node).await;
-    node.close().await
+    node.close(config).await
 }
 
 /// Cancels what is in progress and waits until it is gone, so that commands get their time to end.

@@ -9,7 +9,6 @@ mod view;
 
 use std::time::{Duration, Instant};
 
-use domain::Name;
 use engine::SessionView;
 use wire::daemon::{
     AgentMeta, NameParams, SessionAttachParams, SessionCreateParams, SessionIdParams,
@@ -57,9 +56,9 @@ pub(super) fn run(
         max_turns: arguments.max_turns,
     };
     if let Some(id) = &arguments.session_id {
-        return join(id, Some(&arguments.name), wishes, config, screen);
+        return join(id, arguments.name.name(), wishes, config, screen);
     }
-    let name = arguments.name.as_str();
+    let name = &arguments.name.to_string();
     let mut conversation = Connection::open(config)?.converse()?;
     let answers = screen.is_interactive();
     let (session, started) = match create(&mut conversation, name, answers) {
@@ -95,7 +94,7 @@ pub(super) fn attach(id: &str, config: &Config, screen: &mut Screen) -> Result<(
 
 fn join(
     id: &str,
-    agent: Option<&Name>,
+    agent: Option<&str>,
     wishes: Wishes,
     config: &Config,
     screen: &mut Screen,
@@ -104,7 +103,7 @@ fn join(
     let session_id = id.to_owned();
     let session: SessionView = conversation.call("session.get", &SessionIdParams { session_id })?;
     if let Some(agent) = agent
-        && agent.as_str() != session.agent_name
+        && agent != session.agent_name
     {
         return Err(CommandError::Refused {
             message: format!(

@@ -27,26 +27,40 @@ pub(super) fn completions(
     arguments: &CompletionsArgs,
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
-    let shell = match arguments.shell {
+    Ok(screen.bytes(&script(arguments.shell))?)
+}
+
+/// The completions of a shell.
+pub(super) fn script(shell: Shell) -> Vec<u8> {
+    let shell = match shell {
         Shell::Bash => clap_complete::Shell::Bash,
         Shell::Zsh => clap_complete::Shell::Zsh,
         Shell::Fish => clap_complete::Shell::Fish,
     };
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "agentcraft", &mut script);
-    Ok(screen.bytes(&script)?)
+    script
 }
 
 pub(super) fn man(arguments: &ManArgs, screen: &mut Screen) -> Result<(), CommandError> {
-    let mut command = Arguments::command();
-    command.build();
     match &arguments.dir {
-        None => Ok(screen.bytes(&page(&command)?)?),
+        None => Ok(screen.bytes(&page(&built())?)?),
         Some(folder) => {
-            let count = write_pages(&command, folder)?;
+            let count = write_manual(folder)?;
             Ok(screen.line(&format!("wrote {count} pages to {}", folder.display()))?)
         }
     }
+}
+
+fn built() -> clap::Command {
+    let mut command = Arguments::command();
+    command.build();
+    command
+}
+
+/// Writes every page into the folder; returns how many.
+pub(super) fn write_manual(folder: &Path) -> Result<usize, CommandError> {
+    write_pages(&built(), folder)
 }
 
 fn page(command: &clap::Command) -> Result<Vec<u8>, CommandError> {

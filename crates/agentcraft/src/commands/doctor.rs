@@ -20,11 +20,7 @@ pub(super) fn run(
     config: &Config,
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
-    let mut findings = Vec::new();
-    findings.extend(home::check(config));
-    findings.extend(node::check(config));
-    findings.extend(configs::check(config));
-    findings.extend(programs::check(config)?);
+    let findings = findings(config)?;
     let failed = findings.iter().any(|finding| finding.level == Level::Fail);
     match Format::from(arguments.format) {
         Format::Json => screen.json(&json!({ "ok": !failed, "findings": findings }))?,
@@ -35,6 +31,16 @@ pub(super) fn run(
     } else {
         Ok(())
     }
+}
+
+/// Everything that was looked at.
+pub(super) fn findings(config: &Config) -> Result<Vec<Finding>, CommandError> {
+    let mut findings = Vec::new();
+    findings.extend(home::check(config));
+    findings.extend(node::check(config));
+    findings.extend(configs::check(config));
+    findings.extend(programs::check(config)?);
+    Ok(findings)
 }
 
 fn ok(check: &str, message: impl Into<String>) -> Finding {

@@ -25,8 +25,9 @@ pub(super) fn run(
         EditorKind::Neovim => "for the setup of codecompanion.nvim:",
         EditorKind::Jetbrains => "for ~/.jetbrains/acp.json:",
     })?;
-    if arguments.lease {
-        let name = &arguments.name;
+    if arguments.lease
+        && let Some(name) = arguments.name.name()
+    {
         screen.note(&format!(
             "the agent must run: `agentcraft agent start {name}`"
         ))?;
@@ -55,7 +56,7 @@ fn words(arguments: &EditorArgs, config: &Config) -> Vec<String> {
 }
 
 fn entry(arguments: &EditorArgs, program: &Path, words: &[String]) -> String {
-    let (name, program) = (arguments.name.as_str(), program.to_string_lossy());
+    let (name, program) = (&arguments.name.to_string(), program.to_string_lossy());
     let pretty = |value| serde_json::to_string_pretty(&value).unwrap_or_default();
     match arguments.editor {
         EditorKind::Zed => pretty(json!({ "agent_servers": { name: {

@@ -83,7 +83,7 @@ pub(super) fn run(
                 .to_owned(),
         });
     }
-    if arguments.lease {
+    if arguments.lease || arguments.name.name().is_none() {
         return lease::run(arguments, config, screen);
     }
     let client = Client::take().map_err(of("take over stdin and stdout"))?;

@@ -61,7 +61,8 @@ pub(super) fn run(
     let mut talk = Talk::open(config, format, prompt.clone(), screen)?;
     if let Some(name) = &arguments.name {
         let answers = arguments.prompt != "-" && talk.screen.can_ask();
-        talk.session = match talk.join(name.as_str(), arguments.session_id.as_deref(), answers) {
+        talk.session = match talk.join(&name.to_string(), arguments.session_id.as_deref(), answers)
+        {
             Ok(session) => Some(session),
             Err(error) if is_code(&error, &["AGENT_NOT_ATTACHED", "GENERIC_BUSINESS"]) => None,
             Err(error) => return Err(error),
@@ -205,7 +206,7 @@ impl<'a> Talk<'a> {
                     })?;
                     result = Some((answer, Instant::now()));
                 }
-                Some(Input::Answer { .. }) => {}
+                Some(Input::Answer { .. } | Input::Over(_)) => {}
                 Some(Input::Interrupt) => self.interrupt(&mut cancelled)?,
                 Some(Input::Lost(error)) => return Err(error),
             }

@@ -1,23 +1,26 @@
 //! Every face behind the node's port, joined with the parts that serve it.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::Context;
-use awcp::{AwcpConfig, Delegations, SftpConfig};
+use awcp::{AwcpConfig, Delegations, SandboxConfig, SftpConfig};
 use dashboard::Workflows;
-use domain::{chain::Ourselves, office::Role};
+use domain::{chain::Ourselves, office::Role, target::Target};
 use engine::{Engine, Note};
-use lan::{Announcement, Discovery, Lan, LanConfig, NewPeer, Ports};
+use lan::{Discovery, Lan, LanConfig, NewPeer, PROBE_PORT, Ports, Reach};
 use listener::{Listener, Tokens};
 use platform::{Guardian, Owner, Tasks};
 use runs::{Calls, ExchangeConfig, PublicAgents, Runs, RunsConfig};
 use serde_json::{Value, json};
 
-use super::{grants::NodeGrants, lending::LentWorkspaces};
-use crate::{config::Config, connection::VERSION, standalone::run_records};
+use super::{grants::NodeGrants, lending::LentWorkspaces, said::Said};
+use crate::{config::Config, connection::VERSION, endpoints::Endpoints, standalone::run_records};
 
 /// Refusals of the relay that wait to be written down; beyond it the log alone has them.
 const REFUSALS_MAX: usize = 256;
+
+/// How often the node looks whether it can do something else than it announced.
+const VERSION_EVERY: Duration = Duration::from_secs(2);
 
 /// Who watches over processes that a face starts.
 #[derive(Debug, Clone)]
@@ -35,7 +38,7 @@ pub(super) struct Faces<'a> {
     pub(super) calls: Calls,
     pub(super) node: Ourselves,
     pub(super) children: &'a Children,
-    pub(super) lending: &'a awcp::Lending,
+    pub(super) endpoints: &'a Endpoints,
 }
 
 impl Faces<'_> {
@@ -43,9 +46,13 @@ impl Faces<'_> {
     pub(super) async fn mount(&self, listener: &mut Listener) -> anyhow::Result<()> {
         let mcp = mcp::Config {
             socket: self.config.socket.clone(),
+            home: self.config.home.clone(),
             version: VERSION.to_owned(),
         };
+        self.make_public().await;
         listener.mount(mcp::router(mcp, self.tasks.stop()));
+        let traffic = listener.traffic().clone();
+        listener.mount(super::metrics::router(self.engine.clone(), traffic));
         listener.mount(dashboard::router(dashboard::Config {
             engine: self.engine.clone(),
             runs: run_records(self.config)?,
@@ -54,22 +61,34 @@ impl Faces<'_> {
             name: node_name(self.config),
             tasks: self.tasks.child(),
         }));
-        self.mount_runs(listener).await?;
+        let runs = self.open_runs(listener).await?;
+        let lan = self.join(listener, &runs).await?;
+        // Signed links are for those who have no token.
+        listener.open_path("/resources");
+        listener.mount(lan.guard(runs.router()));
         let delegations = self.mount_lending(listener).await?;
-        self.mount_a2a(listener, delegations).await?;
+        self.mount_a2a(listener, delegations, &lan).await?;
         self.mount_offices(listener);
-        self.mount_peers(listener).await
+        for path in lan::OPEN_PATHS {
+            listener.open_path(path);
+        }
+        listener.mount(lan.router());
+        Ok(())
     }
 
-    async fn mount_runs(&self, listener: &mut Listener) -> anyhow::Result<()> {
+    async fn open_runs(&self, listener: &Listener) -> anyhow::Result<Runs> {
+        let said = Said::new(self.config.configs_dir.clone(), self.engine.clone());
+        let shown = self.public();
         let exchange = ExchangeConfig::folder(self.config.home.join("exchange"));
         let config = RunsConfig {
-            description: format!("The agents of {}", node_name(self.config)),
-            public: match self.public() {
+            description: said
+                .description()
+                .unwrap_or_else(|| format!("The agents of {}", node_name(self.config))),
+            public: match shown {
                 None => PublicAgents::All,
                 Some(names) => PublicAgents::Only(names),
             },
-            default_agent: None,
+            default_agent: self.config.network.lan.agent.clone(),
             persistent: BTreeSet::new(),
             scheme: listener.scheme(),
             public_url: self.config.network.url.clone(),
@@ -79,23 +98,20 @@ impl Faces<'_> {
             },
             session_ttl: runs::SESSION_TTL,
             history_from: Vec::new(),
-            capabilities: runs::Capabilities::none(),
+            capabilities: said.capabilities(self.public()),
             exchange,
             calls: self.calls.clone(),
         };
-        let runs = Runs::open(config, self.engine.clone(), self.tasks.child())
+        Runs::open(config, self.engine.clone(), self.tasks.child())
             .await
-            .context("could not take up the runs")?;
-        // Signed links are for those who have no token.
-        listener.open_path("/resources");
-        listener.mount(runs.router());
-        Ok(())
+            .context("could not take up the runs")
     }
 
     async fn mount_a2a(
         &self,
         listener: &mut Listener,
         delegations: Delegations,
+        lan: &Lan,
     ) -> anyhow::Result<()> {
         let mut config = a2a::A2aConfig::new(&node_name(self.config), VERSION);
         config.base = match &self.config.network.url {
@@ -112,7 +128,7 @@ impl Faces<'_> {
         let router = a2a::router(config, self.engine.clone(), self.tasks.child(), extensions)
             .await
             .context("could not take up the tasks of A2A")?;
-        listener.mount(router);
+        listener.mount(lan.guard(router));
         Ok(())
     }
 
@@ -127,6 +143,11 @@ impl Faces<'_> {
         );
         config.executor = settings.executor.clone();
         config.environment = self.config.environment.clone();
+        config.sandbox = settings.sandbox.as_ref().map(|sandbox| SandboxConfig {
+            network: sandbox.network,
+            read: sandbox.read.clone(),
+            write: sandbox.write.clone(),
+        });
         config.sftp = settings.sftp.map(|listen| SftpConfig {
             listen,
             public_host: settings
@@ -143,23 +164,28 @@ impl Faces<'_> {
         )
         .await
         .context("could not take up what was lent")?;
-        self.lending.fill(delegations.clone());
+        self.endpoints.lending().fill(delegations.clone());
         listener.open_path("/awcp");
         listener.mount(awcp::router(delegations.clone()));
         Ok(delegations)
     }
 
     /// Other nodes: those that are found, those that pair, and where an intent goes.
-    async fn mount_peers(&self, listener: &mut Listener) -> anyhow::Result<()> {
+    async fn join(&self, listener: &Listener, runs: &Runs) -> anyhow::Result<Lan> {
         let settings = &self.config.network.lan;
-        let is_reachable = !listener.local_addr().ip().is_loopback();
-        let discovery = match (settings.discovery, is_reachable) {
-            (Some(false), _) | (None, false) => Discovery::Off,
-            (Some(true), false) => Discovery::Look,
-            (None | Some(true), true) => Discovery::Announce(Announcement {
-                port: listener.local_addr().port(),
-                manifest_url: format!("{}/manifest", self.public_url(listener)),
-            }),
+        let address = listener.local_addr();
+        let reach = (!address.ip().is_loopback()).then(|| Reach {
+            scheme: listener.scheme(),
+            port: address.port(),
+            url: match (&self.config.network.url, address.ip().is_unspecified()) {
+                (Some(url), _) => Some(url.clone()),
+                (None, false) => Some(listener.local_url()),
+                (None, true) => None,
+            },
+        });
+        let discovery = match (settings.discovery, &reach) {
+            (Some(true), _) | (None, Some(_)) => Discovery::On,
+            (Some(false), _) | (None, None) => Discovery::Off,
         };
         let peers = settings.peers.iter().map(|url| NewPeer {
             url: url.clone(),
@@ -168,14 +194,15 @@ impl Faces<'_> {
         });
         let config = LanConfig {
             node: self.node.clone(),
-            version: VERSION.to_owned(),
+            version: manifest_version(runs),
             configs: self.config.configs_dir.clone(),
             discovery,
             with_loopback: false,
             peers: peers.collect(),
-            url: Some(self.public_url(listener)),
+            reach,
+            probe: Some(PROBE_PORT),
             fingerprint: listener.fingerprint().map(str::to_owned),
-            rules: Vec::new(),
+            rules: settings.answers.clone(),
         };
         let ports = Ports {
             grants: Arc::new(NodeGrants(self.tokens.clone())),
@@ -184,11 +211,24 @@ impl Faces<'_> {
         let lan = Lan::start(config, self.engine.records(), ports, self.tasks)
             .await
             .context("could not take up the peers")?;
-        for path in lan::OPEN_PATHS {
-            listener.open_path(path);
-        }
-        listener.mount(lan.router());
-        Ok(())
+        self.endpoints.know(lan.peers());
+        self.endpoints.joined().fill(lan.clone());
+        self.keep_version(runs, &lan);
+        Ok(lan)
+    }
+
+    /// What this node can do changes while it runs; its announcement follows.
+    fn keep_version(&self, runs: &Runs, lan: &Lan) {
+        let (runs, lan) = (runs.clone(), lan.clone());
+        self.tasks.spawn(|stop| async move {
+            let follow = async {
+                loop {
+                    tokio::time::sleep(VERSION_EVERY).await;
+                    lan.set_version(manifest_version(&runs));
+                }
+            };
+            stop.run_until_cancelled(follow).await
+        });
     }
 
     /// The address under which others reach this node.
@@ -261,8 +301,29 @@ impl Faces<'_> {
     /// The names that callers see; nothing if they see all.
     fn public(&self) -> Option<BTreeSet<String>> {
         let public = &self.config.network.public;
-        (!public.iter().any(|name| name == "*")).then(|| public.iter().cloned().collect())
+        let name = |written: &String| match written.parse() {
+            Ok(Target::Made(maker)) => maker.agent_name().to_string(),
+            Ok(Target::Agent(_)) | Err(_) => written.clone(),
+        };
+        (!public.iter().any(|name| name == "*")).then(|| public.iter().map(name).collect())
     }
+
+    /// Makes the agents of targets that are offered, such as a workflow.
+    async fn make_public(&self) {
+        for written in &self.config.network.public {
+            let Ok(target @ Target::Made(_)) = written.parse() else {
+                continue;
+            };
+            if let Err(error) = self.engine.ensure(&target).await {
+                tracing::warn!(%target, error = %engine::chain(&error), "could not offer a target");
+            }
+        }
+    }
+}
+
+/// Of everything the node says of itself, wherever it is reached.
+fn manifest_version(runs: &Runs) -> String {
+    runs.manifest("").version.unwrap_or_default()
 }
 
 /// What other nodes and people call this one.

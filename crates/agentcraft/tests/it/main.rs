@@ -8,6 +8,9 @@
 
 mod contract;
 mod crash;
+mod dashboard;
+mod delegation;
+mod install;
 mod lifecycle;
 mod matrix;
 mod mcp;
@@ -18,6 +21,7 @@ mod real_agents;
 mod scale;
 mod sessions;
 mod socket;
+mod targets;
 mod terminal;
 mod workflow;
 mod workspace;

@@ -160,11 +160,13 @@ fn read_backend(node: &Node<'_>) -> Option<Backend> {
         .as_ref()
         .is_some_and(|settings| read_backend_config(settings, backend_type));
     if let Some((key, meaning)) = backend_type.needed_setting() {
-        let text = settings
-            .as_ref()
-            .and_then(|settings| settings.optional(key));
-        if text.as_ref().and_then(Node::text).is_none() && (config.is_none() || settings.is_some())
-        {
+        let has_text = |key| {
+            let settings = settings.as_ref();
+            let setting = settings.and_then(|settings| settings.optional(key));
+            setting.as_ref().and_then(Node::text).is_some()
+        };
+        let is_named = has_text(key) || (backend_type.has_node() && has_text("node"));
+        if !is_named && (config.is_none() || settings.is_some()) {
             node.error(format!("needs config.{key}: {meaning}"));
         }
     }

@@ -17,7 +17,7 @@ pub(super) async fn run(call: &Call) -> Result<PromptResult, RpcError> {
     let options = options(given.options);
     let result = match (given.name, given.template) {
         (Some(name), None) => {
-            let name = params::name("name", &name)?;
+            let name = engine.agent_for(&params::target("name", &name)?).await?;
             engine
                 .run(RunAgent {
                     name,
@@ -51,8 +51,11 @@ pub(super) async fn run(call: &Call) -> Result<PromptResult, RpcError> {
 pub(super) async fn prompt(call: &Call) -> Result<PromptResult, RpcError> {
     let given: AgentPromptParams = call.params()?;
     params::prompt("message", &given.message)?;
-    let agent = params::name("name", &given.name)?;
-    let sessions = call.service.engine.sessions();
+    let engine = &call.service.engine;
+    let agent = engine
+        .agent_for(&params::target("name", &given.name)?)
+        .await?;
+    let sessions = engine.sessions();
     let id = match given.session_id {
         Some(id) => {
             sessions.check_owner(&id, &agent).await?;

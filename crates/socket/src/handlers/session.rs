@@ -35,12 +35,14 @@ const JOURNAL_MAX: u32 = 1000;
 
 pub(super) async fn create(call: &Call) -> Result<SessionView, RpcError> {
     let given: SessionCreateParams = call.params()?;
+    let engine = &call.service.engine;
+    let target = params::target("agentName", &given.agent_name)?;
     let create = CreateSession {
-        agent: params::name("agentName", &given.agent_name)?,
+        agent: engine.agent_for(&target).await?,
         client: given.client_id.clone(),
         idle_ttl: given.idle_ttl_ms.map(Duration::from_millis),
     };
-    let view = call.service.engine.sessions().create(create).await?;
+    let view = engine.sessions().create(create).await?;
     let stream = given.stream.then_some(Stream {
         from: 1,
         raw: given.raw,

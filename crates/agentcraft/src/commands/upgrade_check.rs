@@ -1,0 +1,96 @@
+//! `agentcraft upgrade-check`: whether this version can go on with what is kept.
+
+use serde_json::json;
+use store::Schema;
+
+use crate::{
+    args::{ReportFormat, UpgradeCheckArgs},
+    config::Config,
+    connection::VERSION,
+    error::CommandError,
+    exit::Exit,
+    render::Screen,
+};
+
+/// What opening the store would mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Empty,
+    Same,
+    Forward,
+    Refused,
+}
+
+impl Verdict {
+    fn of(schema: Option<Schema>) -> Self {
+        match schema {
+            None => Self::Empty,
+            Some(schema) if schema.found == schema.known => Self::Same,
+            Some(schema) if schema.found < schema.known => Self::Forward,
+            Some(_) => Self::Refused,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Same => "same",
+            Self::Forward => "forward",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+pub(super) fn run(
+    arguments: &UpgradeCheckArgs,
+    config: &Config,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    let path = config.store_file();
+    let schema = store::inspect(&path)
+        .map_err(|error| CommandError::machine("look at what is kept", error))?;
+    let verdict = Verdict::of(schema);
+    match arguments.format {
+        ReportFormat::Json => screen.json(&json!({
+            "ok": verdict != Verdict::Refused,
+            "verdict": verdict.word(),
+            "program": VERSION,
+            "found": schema.map(|schema| schema.found),
+            "known": schema.map(|schema| schema.known),
+        }))?,
+        ReportFormat::Table => screen.line(&words(verdict, schema))?,
+    }
+    match verdict {
+        Verdict::Refused => Err(CommandError::Shown(Exit::Failed)),
+        Verdict::Empty | Verdict::Same | Verdict::Forward => Ok(()),
+    }
+}
+
+fn words(verdict: Verdict, schema: Option<Schema>) -> String {
+    let (found, known) = schema.map_or((0, 0), |schema| (schema.found, schema.known));
+    match verdict {
+        Verdict::Empty => "nothing is kept yet: any version may begin".to_owned(),
+        Verdict::Same => format!("schema {found}: this version goes on as it is"),
+        Verdict::Forward => format!(
+            "schema {found}: the next start backs it up and brings it forward to {known}; older versions then refuse it"
+        ),
+        Verdict::Refused => format!(
+            "schema {found}: written by a newer version, this one knows {known} and would refuse it; install that version \
+             again, or point AGENTCRAFT_HOME to another folder"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_newer_is_refused() {
+        let verdict = |found, known| Verdict::of(Some(Schema { found, known }));
+        assert_eq!(Verdict::of(None), Verdict::Empty);
+        assert_eq!(verdict(3, 3), Verdict::Same);
+        assert_eq!(verdict(1, 3), Verdict::Forward);
+        assert_eq!(verdict(4, 3), Verdict::Refused);
+    }
+}

@@ -1,0 +1,185 @@
+//! Being installed, upgraded and looked into: what a person who keeps a node running meets.
+
+use std::{fs, process::Command};
+
+use serde_json::{Value, json};
+use testkit::TestDaemon;
+
+use crate::{network::http::Http, node};
+
+fn read(daemon: &TestDaemon, path: &str) -> String {
+    let path = daemon.scratch(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn a_service_is_installed_with_completions_and_manual_and_taken_back_whole() {
+    let daemon = node().stopped();
+    let (config, data) = (daemon.scratch("config"), daemon.scratch("data"));
+    let run = |word: &str| {
+        let mut command = daemon.command(&["service", word]);
+        command
+            .env("XDG_CONFIG_HOME", &config)
+            .env("XDG_DATA_HOME", &data);
+        command.env_remove("XDG_RUNTIME_DIR");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
+    };
+    let said = run("install");
+    assert!(
+        said.contains("systemctl --user enable --now agentcraft.service"),
+        "{said}"
+    );
+    let unit = read(&daemon, "config/systemd/user/agentcraft.service");
+    assert_eq!(unit, run("show"));
+    let home = daemon.home();
+    let start = format!("--home \"{}\" daemon start --foreground", home.display());
+    assert!(unit.contains(&start), "{unit}");
+    for file in [
+        "data/bash-completion/completions/agentcraft",
+        "data/zsh/site-functions/_agentcraft",
+        "config/fish/completions/agentcraft.fish",
+        "data/man/man1/agentcraft-agent-run.1",
+    ] {
+        assert!(read(&daemon, file).contains("agentcraft"), "{file}");
+    }
+    let stranger = daemon.scratch("data/man/man1/other.1");
+    fs::write(&stranger, "not ours").unwrap();
+    run("uninstall");
+    let left = |folder: &std::path::Path| {
+        let files = walk(folder);
+        files.into_iter().filter(|file| file != &stranger).count()
+    };
+    assert_eq!((left(&config), left(&data)), (0, 0));
+    assert!(stranger.exists(), "what is not ours stays");
+}
+
+fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| {
+            if path.is_dir() {
+                walk(&path)
+            } else {
+                vec![path]
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn an_upgrade_is_checked_without_touching_what_is_kept() {
+    let mut daemon = node().stopped();
+    let check = |daemon: &TestDaemon| {
+        let output = daemon.cli(&["upgrade-check", "-f", "json"]);
+        let told: Value = serde_json::from_str(&output.stdout).unwrap();
+        (output.code, told["verdict"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(check(&daemon), (0, "empty".to_owned()));
+    daemon.start();
+    daemon.stop();
+    assert_eq!(check(&daemon), (0, "same".to_owned()));
+    let store = walk(&daemon.home())
+        .into_iter()
+        .find(|path| path.ends_with("state.db"))
+        .unwrap();
+    let newer =
+        "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('PRAGMA user_version = 999')";
+    let written = Command::new("python3")
+        .args(["-c", newer])
+        .arg(&store)
+        .status();
+    assert!(written.unwrap().success());
+    let before = fs::read(&store).unwrap();
+    assert_eq!(check(&daemon), (1, "refused".to_owned()));
+    assert_eq!(fs::read(&store).unwrap(), before);
+    let refused = daemon.cli(&["daemon", "start"]);
+    assert_ne!(refused.code, 0);
+    assert!(refused.stderr.contains("newer version"), "{refused:?}");
+}
+
+#[test]
+fn a_bundle_tells_of_the_node_and_neither_of_secrets_nor_of_conversations() {
+    let daemon = node()
+        .listening()
+        .env("DEPLOY_TOKEN", "very-secret-value")
+        .file("config.toml", "[http]\nname = \"nova\"\n")
+        .start();
+    daemon.template(
+        "echo",
+        json!({"backend": {"type": "builtin"}, "env": {"API": "inner-secret"}}),
+    );
+    let mut client = daemon.client();
+    client.ok("agent.create", json!({"name": "echo", "template": "echo"}));
+    client.ok(
+        "agent.run",
+        json!({"name": "echo", "prompt": "words of a conversation"}),
+    );
+    let file = daemon.scratch("trouble.md");
+    fs::create_dir_all(daemon.scratch("")).unwrap();
+    let output = daemon.cli(&["debug", "bundle", "--output", file.to_str().unwrap()]);
+    assert_eq!(output.code, 0, "{output:?}");
+    let text = fs::read_to_string(&file).unwrap();
+    for part in [
+        "## Doctor",
+        "name = \"nova\"",
+        "\"echo\"",
+        "turn.ended",
+        "DEPLOY_TOKEN",
+        "## Log",
+    ] {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+    for secret in [
+        "very-secret-value",
+        "inner-secret",
+        "words of a conversation",
+        &daemon.token(),
+    ] {
+        assert!(!text.contains(secret), "{secret} is in it");
+    }
+    let again = daemon.cli(&["debug", "bundle", "--output", file.to_str().unwrap()]);
+    assert_ne!(again.code, 0, "a file that is there is not overwritten");
+}
+
+#[test]
+fn metrics_tell_what_the_node_does_to_those_who_may_read_them() {
+    let daemon = node().listening().start();
+    daemon.template("echo", json!({"backend": {"type": "builtin"}}));
+    let mut client = daemon.client();
+    client.ok("agent.create", json!({"name": "echo", "template": "echo"}));
+    client.ok("agent.start", json!({"name": "echo"}));
+    client.ok("session.create", json!({"agentName": "echo"}));
+    let answer = Http::owner(&daemon).get("/metrics");
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert!(answer.header("content-type").starts_with("text/plain"));
+    for line in [
+        "agentcraft_agents{status=\"running\"} 1",
+        "agentcraft_sessions{state=\"active\"} 1",
+        "agentcraft_turns_running 0",
+        "# TYPE agentcraft_http_answers_total counter",
+    ] {
+        assert!(
+            answer.text.lines().any(|told| told == line),
+            "{line}: {answer:?}"
+        );
+    }
+    for line in answer.text.lines().filter(|line| !line.starts_with('#')) {
+        let (_, value) = line.rsplit_once(' ').unwrap();
+        value.parse::<f64>().unwrap();
+    }
+    assert_eq!(Http::stranger(&daemon).get("/metrics").status, 401);
+    let made = daemon.cli(&[
+        "token", "create", "runner", "--right", "runs", "-f", "quiet",
+    ]);
+    let runner = Http::with_token(&daemon.url(), Some(made.stdout.trim()));
+    assert_eq!(runner.get("/metrics").status, 403);
+    let made = daemon.cli(&[
+        "token", "create", "scraper", "--right", "metrics", "-f", "quiet",
+    ]);
+    let scraper = Http::with_token(&daemon.url(), Some(made.stdout.trim()));
+    assert_eq!(scraper.get("/metrics").status, 200);
+}

@@ -1,0 +1,152 @@
+//! One way to say who takes a turn, wherever somebody is named.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use testkit::TestDaemon;
+
+use crate::{network::http::Http, node};
+
+/// Says what it was given.
+const GREET: &str = "\
+name: greet
+inputs:
+  - {name: whom, type: string, required: true}
+states:
+  initial: say
+  say: {type: step, command: 'echo hello {{.inputs.whom | shell_quote}}', on_success: done, on_failure: done}
+  done: {type: terminal, message: '{{.states.say.Output}}'}
+";
+
+/// Asks another agent, by a target.
+const ASK: &str = "\
+name: ask
+inputs:
+  - {name: whom, type: string, required: true}
+states:
+  initial: ask
+  ask: {type: agent, provider: 'PROVIDER', prompt: '{{.inputs.whom}}', on_success: done, on_failure: failed}
+  done: {type: terminal, message: '{{.states.ask.Output}}'}
+  failed: {type: terminal, status: failure}
+";
+
+fn with_workflows() -> TestDaemon {
+    let ask = |provider: &str| ASK.replace("PROVIDER", provider);
+    let daemon = node()
+        .listening()
+        .file("configs/workflows/greet.yaml", GREET)
+        .file("configs/workflows/ask.yaml", ask("workflow:greet"))
+        .start();
+    daemon.template("echo", json!({"backend": {"type": "builtin"}}));
+    daemon
+}
+
+fn agents(daemon: &TestDaemon) -> Vec<String> {
+    let listed = daemon.client().ok("agent.list", json!({}));
+    let names = listed.as_array().unwrap().iter();
+    names
+        .map(|agent| agent["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_workflow_and_a_template_are_spoken_to_without_making_an_agent_first() {
+    let daemon = with_workflows();
+    let ran = daemon.cli(&["agent", "run", "workflow:greet", "-p", "whom=Ada"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stdout.contains("hello Ada"), "{ran:?}");
+    let ran = daemon.cli(&["agent", "prompt", "template:echo", "-m", "hello there"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stdout.contains("hello there"), "{ran:?}");
+    // Made once, then used again.
+    assert_eq!(agents(&daemon), ["template-echo", "workflow-greet"]);
+    let again = daemon.cli(&["agent", "prompt", "workflow:greet", "-m", "whom=Bob"]);
+    assert!(again.stdout.contains("hello Bob"), "{again:?}");
+    assert_eq!(agents(&daemon).len(), 2);
+}
+
+#[test]
+fn an_agent_is_created_of_a_target_under_a_name_of_its_own() {
+    let daemon = with_workflows();
+    let created = daemon.cli(&["agent", "create", "greeter", "-t", "workflow:greet"]);
+    assert_eq!(created.code, 0, "{created:?}");
+    let ran = daemon.cli(&["agent", "run", "greeter", "-p", "whom=Ada"]);
+    assert!(ran.stdout.contains("hello Ada"), "{ran:?}");
+    assert_eq!(agents(&daemon), ["greeter"]);
+}
+
+#[test]
+fn a_step_of_a_workflow_names_its_agent_in_the_same_way() {
+    let daemon = with_workflows();
+    let ran = daemon.cli(&["agent", "run", "workflow:ask", "-p", "whom=whom=Eve"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stdout.contains("hello Eve"), "{ran:?}");
+    assert_eq!(
+        agents(&daemon),
+        ["workflow-ask"],
+        "the step's agent went with it"
+    );
+}
+
+#[test]
+fn a_peer_is_meant_by_its_name_and_its_token_stays_in_one_place() {
+    let peer = node().listening().start();
+    peer.template("echo", json!({"backend": {"type": "builtin"}}));
+    let mut there = peer.client();
+    there.ok("agent.create", json!({"name": "echo", "template": "echo"}));
+    there.ok("agent.start", json!({"name": "echo"}));
+    let here = node().listening().start();
+    let token = here.scratch("peer.token");
+    fs::create_dir_all(here.scratch("")).unwrap();
+    fs::write(&token, peer.token()).unwrap();
+    let token = token.to_str().unwrap();
+    let added = here.cli(&["peer", "add", &peer.url(), "--token-file", token]);
+    assert_eq!(added.code, 0, "{added:?}");
+    let listed = here.cli(&["peer", "list", "-f", "json"]);
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let alias = listed
+        .pointer("/0/alias")
+        .or(listed.pointer("/peers/0/alias"));
+    let target = format!("peer:{}/echo", alias.unwrap().as_str().unwrap());
+    let ran = here.cli(&["agent", "run", &target, "-p", "hello from afar"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stdout.contains("hello from afar"), "{ran:?}");
+    let shown = here.cli(&["agent", "status", "-f", "json"]).stdout;
+    assert!(shown.contains("\"node\""), "{shown}");
+    assert!(!shown.contains(&peer.token()), "{shown}");
+    let nobody = here.cli(&["agent", "run", "peer:nobody/echo", "-p", "hello"]);
+    assert_ne!(nobody.code, 0);
+    assert!(nobody.stderr.contains("nobody"), "{nobody:?}");
+}
+
+#[test]
+fn the_runs_api_offers_the_targets_that_are_public_and_no_others() {
+    let daemon = node()
+        .listening()
+        .file("configs/workflows/greet.yaml", GREET)
+        .file("configs/workflows/ask.yaml", ASK)
+        .file("config.toml", "[http]\npublic = [\"workflow:greet\"]\n")
+        .start();
+    let http = Http::owner(&daemon);
+    let run = |agent: &str| {
+        let body = json!({
+            "agent_name": agent, "mode": "sync",
+            "input": [{"role": "user", "parts": [{"content_type": "text/plain", "content": "whom=Ada"}]}],
+        });
+        http.post("/runs", &body)
+    };
+    let ran = run("workflow:greet");
+    assert!(ran.ok().to_string().contains("hello Ada"), "{ran:?}");
+    assert_eq!(run("workflow:ask").status, 404);
+    assert_eq!(run("peer:x?workspace=/etc").status, 404);
+}
+
+#[test]
+fn what_names_nobody_is_refused_in_words() {
+    let daemon = node().stopped();
+    for target in ["file:x", "workflow:", "peer:node?dir=/x"] {
+        let refused = daemon.cli(&["agent", "run", target, "-p", "hello"]);
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(refused.stderr.contains("error"), "{refused:?}");
+    }
+}

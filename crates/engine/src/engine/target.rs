@@ -1,0 +1,86 @@
+//! Agents by what they are made of: one target is one agent, made when it is first spoken to and kept.
+
+use std::sync::Arc;
+
+use catalog::Template;
+use domain::{
+    Name,
+    target::{Maker, Target},
+};
+
+use super::{Create, Engine, Overrides};
+use crate::EngineError;
+
+/// Where an agent says what it was made for.
+const TARGET: &str = "target";
+
+impl Engine {
+    /// The agent that a target means, ready to be spoken to. One that is called by its name is taken as it is.
+    pub async fn agent_for(&self, target: &Target) -> Result<Name, EngineError> {
+        let name = self.ensure(target).await?;
+        let is_made = matches!(target, Target::Made(_));
+        if is_made && self.sessions().via(&name)?.is_none() {
+            self.start(name.as_str()).await?;
+        }
+        Ok(name)
+    }
+
+    /// The agent that a target means; it is made if it has to be, and not started.
+    pub async fn ensure(&self, target: &Target) -> Result<Name, EngineError> {
+        match target {
+            Target::Agent(name) => Ok(name.clone()),
+            Target::Made(maker) => match self.made_for(maker) {
+                Some(name) => Ok(name),
+                None => self.make_for(maker).await,
+            },
+        }
+    }
+
+    fn made_for(&self, maker: &Maker) -> Option<Name> {
+        let written = maker.to_string();
+        let agents = self.agents();
+        let mut made = agents
+            .iter()
+            .filter(|agent| agent.metadata.get(TARGET) == Some(&written));
+        Name::parse(&made.next()?.name).ok()
+    }
+
+    async fn make_for(&self, maker: &Maker) -> Result<Name, EngineError> {
+        let metadata = [(TARGET.to_owned(), maker.to_string())];
+        let name = maker.agent_name();
+        let create = Create {
+            name: name.clone(),
+            template: maker.to_string(),
+            overrides: Overrides {
+                metadata: metadata.into(),
+                ..Overrides::default()
+            },
+        };
+        match self.create(create).await {
+            Ok(_) => Ok(name),
+            // Somebody else may have had the same thought a moment ago.
+            Err(error @ EngineError::AgentExists { .. }) => self.made_for(maker).ok_or(error),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// One template by its name or by a target. A file that was written a moment ago may not have been noticed yet, so it
+    /// is looked for once more.
+    pub async fn template(&self, reference: &str) -> Result<Arc<Template>, EngineError> {
+        let name = match reference.parse() {
+            Ok(Target::Made(maker)) => match Template::of(&maker) {
+                Some(template) => return Ok(Arc::new(template)),
+                None => reference.trim_start_matches("template:"),
+            },
+            Ok(Target::Agent(_)) | Err(_) => reference,
+        };
+        match self.library().template(name) {
+            Err(EngineError::TemplateNotFound { .. }) => {
+                let library = self.inner.library.clone();
+                self.blocking(move || library.reload()).await?;
+                self.library().template(name)
+            }
+            found => found,
+        }
+    }
+}
