@@ -4,6 +4,7 @@ mod faces;
 mod grants;
 mod lending;
 mod metrics;
+mod offices;
 mod said;
 
 use std::path::{Path, PathBuf};

@@ -57,6 +57,16 @@ pub struct Question {
     pub is_final: bool,
     /// It is a permission, not a question.
     pub is_permission: bool,
+    /// The answers that it knows, where the peer tells them.
+    pub options: Vec<Choice>,
+}
+
+/// One way to answer a permission of a peer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    pub id: String,
+    pub name: String,
+    pub kind: String,
 }
 
 /// An answer that the owner gave once for all questions of a kind.
@@ -114,11 +124,14 @@ impl Question {
         let sounds_final = FINAL_WORDS.iter().any(|word| lower.contains(word));
         let is_permission = metadata.is_some_and(|metadata| metadata.extra.contains_key("options"))
             || lower.contains("permission");
+        let options = metadata.and_then(|metadata| metadata.extra.get("options"));
+        let options = options.and_then(|options| serde_json::from_value(options.clone()).ok());
         Self {
             text,
             peer: peer.to_owned(),
             is_final: told || told_by_part || sounds_final,
             is_permission,
+            options: options.unwrap_or_default(),
         }
     }
 }

@@ -11,8 +11,8 @@ use wire::runs::{Capability, ErrorBody, Manifest};
 
 pub(crate) use certificate::{Seen, hex, normal};
 
-/// How long a peer on the local network may take to be reached.
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// How long a peer on the local network may take to be reached: whoever asks is told within three seconds that it is away.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long an answer may take; runs are asked for asynchronously, so no answer waits for work.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);

@@ -6,7 +6,9 @@ use std::{
 };
 
 use domain::chain::Ourselves;
-use mdns_sd::{IfKind, Receiver, ResolvedService, ServiceDaemon, ServiceEvent, ServiceInfo};
+use mdns_sd::{
+    DaemonEvent, IfKind, Receiver, ResolvedService, ServiceDaemon, ServiceEvent, ServiceInfo,
+};
 use platform::Tasks;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -16,6 +18,7 @@ use crate::{
     announcement::{self, SERVICES, Sightings},
     client::cut,
     peers::{Peers, Sighting},
+    reach::Reach,
 };
 
 /// How long somebody who does not answer is given to say that they are there.
@@ -27,29 +30,24 @@ const DOUBTS_MAX: usize = 64;
 /// How long the goodbyes may take.
 const GOODBYE_WITHIN: Duration = Duration::from_secs(2);
 
+/// How often the machine's addresses are looked at, in seconds: a cable that was plugged in is noticed before one wonders.
+const ADDRESSES_EVERY: u32 = 2;
+
 /// Whether the network is asked for others, and told of us.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Discovery {
     #[default]
     Off,
-    /// Looks, and is not seen: a node that others cannot reach has nothing to announce.
-    Look,
-    Announce(Announcement),
-}
-
-/// What is announced.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Announcement {
-    pub port: u16,
-    /// As others reach it.
-    pub manifest_url: String,
+    /// Looks, and tells of the node if others can reach it.
+    On,
 }
 
 /// What discovery is given.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
     pub(crate) node: Ourselves,
-    pub(crate) announce: Option<Announcement>,
+    /// Nothing: it looks and is not seen, for a node that others cannot reach has nothing to announce.
+    pub(crate) reach: Option<Reach>,
     pub(crate) version: watch::Receiver<String>,
     /// Only for tests: on a loopback interface nobody else is found.
     pub(crate) with_loopback: bool,
@@ -73,6 +71,9 @@ struct Watching {
     start: Start,
     daemon: ServiceDaemon,
     found: [Receiver<ServiceEvent>; 2],
+    happens: Receiver<DaemonEvent>,
+    /// The address that was told last.
+    announced: Option<String>,
     sightings: Sightings,
     peers: Peers,
     tasks: Tasks,
@@ -84,11 +85,15 @@ impl Watching {
         if !start.with_loopback {
             daemon.disable_interface(vec![IfKind::LoopbackV4, IfKind::LoopbackV6])?;
         }
+        daemon.set_ip_check_interval(ADDRESSES_EVERY)?;
+        let happens = daemon.monitor()?;
         let found = [daemon.browse(SERVICES[0])?, daemon.browse(SERVICES[1])?];
-        let watching = Self {
+        let mut watching = Self {
             start,
             daemon,
             found,
+            happens,
+            announced: None,
             sightings: Sightings::default(),
             peers,
             tasks,
@@ -97,25 +102,30 @@ impl Watching {
         Ok(watching)
     }
 
-    fn announce(&self) {
-        let Some(announcement) = &self.start.announce else {
+    fn announce(&mut self) {
+        let Some(reach) = &self.start.reach else {
+            return;
+        };
+        self.announced = reach.base();
+        let Some(base) = &self.announced else {
+            info!("this node is on no network yet, so it is not announced");
             return;
         };
         let version = self.start.version.borrow().clone();
         let node = &self.start.node;
-        let Some(txt) = announcement::txt(node, &version, &announcement.manifest_url) else {
+        let Some(txt) = announcement::txt(node, &version, &format!("{base}/manifest")) else {
             warn!(
-                url = announcement.manifest_url,
+                url = base,
                 "this node is not announced: its address is too long"
             );
             return;
         };
         for service in SERVICES {
             let (instance, host) = (announcement::instance(node), announcement::host(node));
-            let info = ServiceInfo::new(service, &instance, &host, "", announcement.port, &txt[..]);
+            let info = ServiceInfo::new(service, &instance, &host, "", reach.port, &txt[..]);
             let registered = info.and_then(|info| self.daemon.register(info.enable_addr_auto()));
             match registered {
-                Ok(()) => info!(service, instance, "this node is announced"),
+                Ok(()) => info!(service, instance, base, "this node is announced"),
                 Err(error) => warn!(%error, service, "this node is not announced"),
             }
         }
@@ -123,6 +133,7 @@ impl Watching {
 
     async fn run(mut self, mut doubts: mpsc::Receiver<String>, stop: CancellationToken) {
         let [first, second] = self.found.clone();
+        let happens = self.happens.clone();
         let mut version = self.start.version.clone();
         loop {
             let next = self.sightings.next();
@@ -135,6 +146,10 @@ impl Watching {
                 },
                 event = second.recv_async() => match event {
                     Ok(event) => self.take(event),
+                    Err(_) => break,
+                },
+                event = happens.recv_async() => match event {
+                    Ok(event) => self.notice(&event),
                     Err(_) => break,
                 },
                 Some(agent_id) = doubts.recv() => self.doubt(&agent_id),
@@ -164,6 +179,15 @@ impl Watching {
                 }
             }
             other => debug!(?other, "multicast DNS"),
+        }
+    }
+
+    /// The machine has moved: what is announced moves with it.
+    fn notice(&mut self, event: &DaemonEvent) {
+        let is_move = matches!(event, DaemonEvent::IpAdd(_) | DaemonEvent::IpDel(_));
+        let now = self.start.reach.as_ref().and_then(Reach::base);
+        if is_move && now.is_some() && now != self.announced {
+            self.announce();
         }
     }
 

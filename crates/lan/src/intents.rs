@@ -4,14 +4,15 @@
 //! it. Questions on the way are answered from rules and context, or wait for the human.
 
 mod leg;
+mod pace;
 mod record;
 mod run;
 mod sessions;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -19,6 +20,7 @@ use domain::chain::DEPTH_MAX;
 use engine::{Keep, Note};
 use platform::Tasks;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::{
@@ -31,6 +33,7 @@ use crate::{
     rank::Ranked,
 };
 use leg::{Attempt, Candidate};
+use pace::{Held, Pace};
 use record::INTENT;
 pub use record::{Answered, Intent, IntentStatus, Leg, LegError, LegStatus, Tried};
 use sessions::Sessions;
@@ -49,9 +52,6 @@ const TRIED_MAX: usize = 32;
 const WITHIN: Duration = Duration::from_secs(10 * 60);
 const WITHIN_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Intents to one peer in a minute: no person is faster, and a loop of agents is stopped.
-const PER_MINUTE_MAX: usize = 60;
-
 /// The intents of a node. Clones are the same.
 #[derive(Clone)]
 pub struct Intents {
@@ -64,7 +64,7 @@ struct Inner {
     rules: Vec<AnswerRule>,
     human: Option<Arc<dyn Human>>,
     sessions: Sessions,
-    lately: Mutex<HashMap<String, VecDeque<Instant>>>,
+    pace: Mutex<Pace>,
 }
 
 impl fmt::Debug for Intents {
@@ -74,7 +74,7 @@ impl fmt::Debug for Intents {
 }
 
 /// How an intent is sent.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct IntentOptions {
     /// Only to this peer: by its id, what it is called here, or its address.
     pub peer: Option<String>,
@@ -89,6 +89,20 @@ pub struct IntentOptions {
     pub locale: Option<String>,
     pub preferred_output: Option<String>,
     pub within: Option<Duration>,
+    /// Who is asked in this conversation; without one the intent waits until somebody answers it by its id.
+    pub human: Option<Arc<dyn Human>>,
+    /// Ends what peers do for it.
+    pub cancel: CancellationToken,
+}
+
+impl fmt::Debug for IntentOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IntentOptions")
+            .field("peer", &self.peer)
+            .field("fan_out", &self.fan_out)
+            .field("session", &self.session)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Intents {
@@ -105,7 +119,7 @@ impl Intents {
             rules,
             human,
             sessions,
-            lately: Mutex::default(),
+            pace: Mutex::default(),
         };
         Self {
             inner: Arc::new(inner),
@@ -157,6 +171,11 @@ impl Intents {
             })
     }
 
+    /// Every main session that has led to sessions at peers, the latest first.
+    pub async fn trees(&self) -> Result<Vec<RemoteSessions>, LanError> {
+        self.inner.sessions.all().await
+    }
+
     /// The sessions at peers that a main session has led to.
     pub async fn sessions(&self, main: &str) -> Result<RemoteSessions, LanError> {
         self.inner.sessions.of(main).await
@@ -169,6 +188,7 @@ impl Intents {
             });
         }
         let mut options = options;
+        options.human = options.human.or_else(|| self.inner.human.clone());
         if options.chain.is_empty() {
             options.chain = self.inner.peers.node().begin();
         }
@@ -204,7 +224,7 @@ impl Intents {
         }
         intent.settle();
         if intent.legs.is_empty()
-            && let Some(human) = &self.inner.human
+            && let Some(human) = &options.human
         {
             human.tell(format!("no peer could be asked: {}", intent.text));
         }
@@ -277,11 +297,21 @@ impl Intents {
                 peer_name: candidate.peer.name().to_owned(),
                 why,
             };
-            if let Err(error) = self.count(&candidate.peer) {
-                tried.push(failed(error.to_string()));
-                continue;
-            }
-            match self.attempt(intent, options, &candidate).await {
+            let held = self
+                .pace()
+                .begin(&candidate.peer.agent_id, &intent.text, Instant::now());
+            let attempt = match held {
+                Ok(()) => {
+                    let _under_way = UnderWay {
+                        intents: self,
+                        peer: &candidate.peer.agent_id,
+                        text: &intent.text,
+                    };
+                    self.attempt(intent, options, &candidate).await
+                }
+                Err(held) => self.held(&candidate, &held),
+            };
+            match attempt {
                 Attempt::Taken(leg) => {
                     if let Some(main) = &intent.session
                         && let Err(error) = self.inner.sessions.add(main, &leg).await
@@ -332,6 +362,9 @@ impl Intents {
         let mut context = intent.context.clone();
         context.push(answer.to_owned());
         self.go_on(&client, leg, answered, &context).await?;
+        if let Some(main) = &intent.session {
+            self.inner.sessions.add(main, leg).await?;
+        }
         intent.context = context;
         intent.settle();
         self.keep(&intent, "intent.answered-by-human").await?;
@@ -361,27 +394,58 @@ impl Intents {
         Ok(())
     }
 
-    fn count(&self, peer: &Peer) -> Result<(), LanError> {
-        let now = Instant::now();
-        let mut lately = self
-            .inner
-            .lately
+    /// A peer that is not asked now: another one may be, unless the words have come back to us.
+    fn held(&self, candidate: &Candidate, held: &Held) -> Attempt {
+        let (node, peer) = (self.inner.peers.node(), &candidate.peer);
+        match held {
+            Held::TooFast => Attempt::NotTaken(
+                LanError::TooFast {
+                    peer: peer.alias.to_string(),
+                }
+                .to_string(),
+            ),
+            Held::Failing(rest) => Attempt::NotTaken(format!(
+                "{} has failed again and again; it is asked again in {} s",
+                peer.alias,
+                rest.as_secs() + 1
+            )),
+            Held::UnderWay => {
+                let error = LegError {
+                    suggestion: Some(
+                        "do this yourself, or wait for the answer that is on its way".to_owned(),
+                    ),
+                    details: Some(json!({ "call_chain": [node.id, peer.agent_id, node.id] })),
+                    ..LegError::plain(
+                        "circular_call_detected",
+                        &format!(
+                            "{} is already doing this for {}; asking again would be a circle",
+                            peer.alias, node.name
+                        ),
+                    )
+                };
+                Attempt::Taken(Box::new(leg::refused(candidate, error)))
+            }
+        }
+    }
+
+    fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.inner
+            .pace
             .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let times = lately.entry(peer.agent_id.clone()).or_default();
-        while times
-            .front()
-            .is_some_and(|time| now.duration_since(*time) > Duration::from_secs(60))
-        {
-            times.pop_front();
-        }
-        if times.len() >= PER_MINUTE_MAX {
-            return Err(LanError::TooFast {
-                peer: peer.alias.to_string(),
-            });
-        }
-        times.push_back(now);
-        Ok(())
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Words that are under way at a peer, until this is dropped.
+struct UnderWay<'a> {
+    intents: &'a Intents,
+    peer: &'a str,
+    text: &'a str,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.intents.pace().end(self.peer, self.text);
     }
 }
 

@@ -315,9 +315,11 @@ async fn a_loop_of_intents_to_one_peer_is_stopped() {
     let node = TestNode::plain().await;
     let peer = FakePeer::start("nova9", RADIO, Manner::Does("ok")).await;
     let id = node.knows(&peer).await;
-    let known = node.lan.peers().get(&id).unwrap();
-    for _ in 0..PER_MINUTE_MAX {
-        node.lan.intents().count(&known).unwrap();
+    for number in 0..pace::PER_MINUTE_MAX {
+        let text = number.to_string();
+        let mut pace = node.lan.intents().pace();
+        pace.begin(&id, &text, Instant::now()).unwrap();
+        pace.end(&id, &text);
     }
     let intent = node
         .lan
@@ -330,4 +332,47 @@ async fn a_loop_of_intents_to_one_peer_is_stopped() {
         (IntentStatus::Failed, 0)
     );
     assert!(intent.tried[0].why.contains("too often"));
+}
+
+#[tokio::test]
+async fn words_that_come_back_while_they_are_under_way_close_a_circle() {
+    let node = TestNode::plain().await;
+    let peer = FakePeer::start("nova9", RADIO, Manner::Does("ok")).await;
+    let id = node.knows(&peer).await;
+    let first = node
+        .lan
+        .intents()
+        .pace()
+        .begin(&id, "play the radio", Instant::now());
+    first.unwrap();
+    let sent = node
+        .lan
+        .intents()
+        .send("please: play the radio", IntentOptions::default());
+    let intent = sent.await.unwrap();
+    let error = intent.legs[0].error.as_ref().unwrap();
+    assert_eq!(
+        (error.code.as_str(), peer.asked().len()),
+        ("circular_call_detected", 0)
+    );
+    assert_eq!(
+        error.details.as_ref().unwrap()["call_chain"],
+        json!([node.id, id, node.id])
+    );
+}
+
+#[tokio::test]
+async fn a_cancelled_intent_is_cancelled_at_the_peer() {
+    let node = TestNode::plain().await;
+    let peer = FakePeer::start("nova9", RADIO, Manner::Asks("which one?", json!({}))).await;
+    node.knows(&peer).await;
+    let cancel = CancellationToken::new();
+    let options = IntentOptions {
+        cancel: cancel.clone(),
+        human: Some(Arc::new(crate::test_support::Silent)),
+        ..IntentOptions::default()
+    };
+    cancel.cancel();
+    let intent = node.lan.intents().send("radio", options).await.unwrap();
+    assert_eq!(intent.legs[0].status, LegStatus::Cancelled);
 }

@@ -17,10 +17,13 @@ use crate::{
     discovery::{self, Discovery, Start},
     error::LanError,
     forge::Forge,
+    gate,
     intents::Intents,
     pairing::Pairing,
     peers::{NewPeer, Peers},
     ports::{Grants, Human},
+    probe,
+    reach::Reach,
     routes,
 };
 
@@ -41,7 +44,9 @@ pub struct LanConfig {
     /// Peers by address, for networks without multicast.
     pub peers: Vec<NewPeer>,
     /// How peers reach us, if they can.
-    pub url: Option<String>,
+    pub reach: Option<Reach>,
+    /// The port of the broadcasts that find peers where multicast is filtered; none are sent without it.
+    pub probe: Option<u16>,
     /// Of our certificate.
     pub fingerprint: Option<String>,
     /// Answers that the owner gave once for all.
@@ -82,18 +87,16 @@ impl Lan {
         let forge = Forge::new(config.configs);
         let peers = Peers::open(config.node.clone(), records, forge, tasks.clone()).await?;
         let (version, told) = watch::channel(config.version);
-        let announce = match config.discovery {
-            Discovery::Off => None,
-            Discovery::Look => Some(None),
-            Discovery::Announce(announcement) => Some(Some(announcement)),
-        };
-        if let Some(announce) = announce {
+        if config.discovery == Discovery::On {
             let start = Start {
                 node: config.node,
-                announce,
+                reach: config.reach.clone(),
                 version: told,
                 with_loopback: config.with_loopback,
             };
+            if let Some(port) = config.probe {
+                probe::start(port, &start, &peers, &tasks);
+            }
             discovery::start(start, &peers, &tasks);
         }
         let intents = Intents::new(peers.clone(), tasks.clone(), config.rules, ports.human);
@@ -101,7 +104,7 @@ impl Lan {
             peers.clone(),
             ports.grants,
             tasks.clone(),
-            config.url,
+            config.reach,
             config.fingerprint,
         );
         let (asking, configured) = (peers.clone(), config.peers);
@@ -133,6 +136,11 @@ impl Lan {
             *known = version;
             is_new
         });
+    }
+
+    /// A face behind what each paired peer was granted.
+    pub fn guard(&self, face: Router) -> Router {
+        gate::behind(self.clone(), face)
     }
 
     /// Every path of this crate. Those of [`crate::OPEN_PATHS`] need no caller; the others take it as an extension.

@@ -11,7 +11,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::{
-    Announcement, Origin, Status,
+    Origin, Status,
     test_support::{FakePeer, Manner, Setup, TestNode},
 };
 
@@ -146,13 +146,10 @@ async fn the_id_of_a_node_is_made_once_and_kept() {
 
 /// Announces a peer that answers, over loopback too.
 async fn announced(peer: &FakePeer) -> TestNode {
-    let port = peer.url.rsplit(':').next().unwrap().parse().unwrap();
     let setup = Setup {
         name: "nova9",
-        discovery: Discovery::Announce(Announcement {
-            port,
-            manifest_url: format!("{}/manifest", peer.url),
-        }),
+        url: Some(peer.url.clone()),
+        discovery: Discovery::On,
         with_loopback: true,
         ..Setup::default()
     };
@@ -178,7 +175,7 @@ async fn nodes_find_each_other_and_a_goodbye_is_heard() {
     let peer = FakePeer::start("nova9", &[("radio", "电台")], Manner::Does("ok")).await;
     let looking = Setup {
         name: "desk",
-        discovery: Discovery::Look,
+        discovery: Discovery::On,
         with_loopback: true,
         ..Setup::default()
     };

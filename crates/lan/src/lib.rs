@@ -7,15 +7,19 @@ mod announcement;
 mod answers;
 mod client;
 mod discovery;
+mod driver;
 mod error;
 mod forge;
+mod gate;
 mod intents;
 mod lan;
 mod pairing;
 mod peer;
 mod peers;
 mod ports;
+mod probe;
 mod rank;
+mod reach;
 mod routes;
 mod terms;
 
@@ -23,9 +27,10 @@ mod terms;
 #[path = "tests/support.rs"]
 mod test_support;
 
-pub use answers::{AnswerRule, AnsweredBy, Decision, Question, decide};
+pub use answers::{AnswerRule, AnsweredBy, Choice, Decision, Question, decide};
 pub use client::ClientError;
-pub use discovery::{Announcement, Discovery};
+pub use discovery::Discovery;
+pub use driver::{ChainOf, Joined};
 pub use error::LanError;
 pub use forge::{Forge, ForgeError, Forged};
 pub use intents::{
@@ -33,9 +38,11 @@ pub use intents::{
     RemoteSession, RemoteSessions, Tried,
 };
 pub use lan::{Lan, LanConfig, Ports, agent_id};
-pub use pairing::{Asked, Pairing, RequestView, StandingStatus};
+pub use pairing::{Asked, Grant, Hours, Pairing, RequestView, StandingStatus};
 pub use peer::{CapabilityView, Origin, PeerView, Status};
 pub use peers::{NewPeer, PEERS_MAX, Peers, Ping};
 pub use ports::{Grants, Human, Issued, PortFuture};
+pub use probe::PROBE_PORT;
 pub use rank::{Index, Ranked, Skill, route};
+pub use reach::Reach;
 pub use routes::OPEN_PATHS;

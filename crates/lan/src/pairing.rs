@@ -5,6 +5,13 @@
 
 mod ask;
 mod code;
+mod grant;
+mod messages;
+
+pub(crate) use grant::{Allowed, Limits};
+pub use grant::{Grant, Hours};
+pub use messages::{Asked, RequestView, StandingStatus};
+pub(crate) use messages::{Asking, Claim, Opened, Standing};
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -16,18 +23,18 @@ use std::{
 
 use engine::Note;
 use platform::Tasks;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
 use crate::{
-    client::{cut, normal},
     error::LanError,
-    peer::{Origin, Paired, PeerView, now},
+    peer::{Origin, Paired, Peer, PeerView, now},
     peers::{Peers, stranger},
     ports::Grants,
+    reach::{Reach, seen_from},
 };
 use code::{Agreed, NONCE_LENGTH, commitment, fresh_nonce, is_same, typed};
+use messages::checked;
 
 /// How long a code works: time to walk to the other machine.
 const LIFETIME: Duration = Duration::from_secs(5 * 60);
@@ -42,8 +49,8 @@ const PER_MINUTE_MAX: usize = 20;
 /// Pairings that we asked for and show.
 const ASKED_MAX: usize = 16;
 
-/// What two nodes need of each other unless their owners say otherwise.
-const USUAL_RIGHTS: [&str; 2] = ["runs", "exchange"];
+/// What stands before a peer's name in the name of its token.
+pub(crate) const CALLER: &str = "peer:";
 
 /// Pairings of a node. Clones are the same.
 #[derive(Clone)]
@@ -56,7 +63,7 @@ struct Inner {
     grants: Arc<dyn Grants>,
     tasks: Tasks,
     /// How others reach us, if they can.
-    url: Option<String>,
+    reach: Option<Reach>,
     fingerprint: Option<String>,
     requests: Mutex<Requests>,
     asked: Mutex<HashMap<String, Asked>>,
@@ -95,97 +102,19 @@ enum RequestState {
     },
 }
 
-/// The body of `POST /pair/requests`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Asking {
-    agent_id: String,
-    name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    url: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    fingerprint: Option<String>,
-    commitment: String,
-}
-
-/// Its answer.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Opened {
-    id: String,
-    nonce: String,
-    agent_id: String,
-    name: String,
-    expires_in_seconds: u64,
-}
-
-/// The body of `POST /pair/requests/{id}`: shows the secret, and asks how it stands.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Claim {
-    nonce: String,
-    /// Once it is accepted: what the other side may use to call us.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    token: Option<String>,
-}
-
-/// Its answer.
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Standing {
-    status: StandingStatus,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    token: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    rights: Option<BTreeSet<String>>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum StandingStatus {
-    Waiting,
-    Accepted,
-    Refused,
-    Failed,
-}
-
-/// A request of somebody, as the owner sees it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RequestView {
-    pub agent_id: String,
-    pub name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<String>,
-    pub code: String,
-}
-
-/// A pairing that we asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Asked {
-    pub id: String,
-    pub peer: String,
-    pub name: String,
-    pub url: String,
-    /// To be typed on the other side.
-    pub code: String,
-    pub status: StandingStatus,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<String>,
-}
-
 impl Pairing {
     pub(crate) fn new(
         peers: Peers,
         grants: Arc<dyn Grants>,
         tasks: Tasks,
-        url: Option<String>,
+        reach: Option<Reach>,
         fingerprint: Option<String>,
     ) -> Self {
         let inner = Inner {
             peers,
             grants,
             tasks,
-            url,
+            reach,
             fingerprint,
             requests: Mutex::default(),
             asked: Mutex::default(),
@@ -197,7 +126,8 @@ impl Pairing {
 
     /// Somebody wants to pair.
     pub(crate) fn open(&self, asking: Asking, from: Option<IpAddr>) -> Result<Opened, LanError> {
-        let asking = checked(asking)?;
+        let mut asking = checked(asking)?;
+        asking.url = asking.url.map(|url| seen_from(&url, from));
         let node = self.inner.peers.node();
         if node.is(&asking.agent_id) {
             return Err(LanError::Ourselves);
@@ -324,24 +254,14 @@ impl Pairing {
     }
 
     /// The owner has typed the code that the other side shows.
-    pub async fn accept(
-        &self,
-        code: &str,
-        rights: Option<BTreeSet<String>>,
-    ) -> Result<PeerView, LanError> {
-        let rights = rights.unwrap_or_else(usual_rights);
+    pub async fn accept(&self, code: &str, grant: Grant) -> Result<PeerView, LanError> {
         let (id, request) = self.with_code(code)?;
         let asking = &request.asking;
         let url = asking.url.clone().unwrap_or_default();
         let known = stranger(&asking.agent_id, &asking.name, url.clone(), Origin::Added);
         let known = self.inner.peers.ensure(known).await?;
-        let issued = self.issue(known.alias.as_str(), rights.clone()).await?;
-        self.end_token(known.pairing.as_ref()).await;
-        let paired = Paired {
-            token_id: issued.token_id,
-            rights: rights.clone(),
-            at: now(),
-        };
+        let (paired, token) = self.grant(&known, &grant).await?;
+        let rights = paired.rights.clone();
         let fingerprint = asking.fingerprint.clone();
         let changed = self.inner.peers.change(&asking.agent_id, |peer| {
             peer.pairing = Some(paired);
@@ -352,7 +272,6 @@ impl Pairing {
         });
         let peer = changed.await?;
         if let Some(request) = self.requests().waiting.get_mut(&id) {
-            let token = issued.token;
             request.state = RequestState::Accepted { token, rights };
             request.until = Instant::now() + LIFETIME;
         }
@@ -414,17 +333,23 @@ impl Pairing {
         found.ok_or(LanError::NoPairing)
     }
 
-    async fn issue(
-        &self,
-        alias: &str,
-        rights: BTreeSet<String>,
-    ) -> Result<crate::ports::Issued, LanError> {
+    /// Gives a peer what it may do here, instead of what it might before.
+    async fn grant(&self, peer: &Peer, grant: &Grant) -> Result<(Paired, String), LanError> {
+        let name = format!("{CALLER}{}", peer.alias);
+        let rights = grant.rights();
         let issued = self
             .inner
             .grants
-            .issue(format!("peer:{alias}"), rights)
-            .await;
-        issued.map_err(|why| LanError::Tokens { why })
+            .issue(name, rights.clone(), grant.lifetime());
+        let issued = issued.await.map_err(|why| LanError::Tokens { why })?;
+        self.end_token(peer.pairing.as_ref()).await;
+        let paired = Paired {
+            token_id: issued.token_id,
+            rights,
+            at: now(),
+            limits: grant.limits(now()),
+        };
+        Ok((paired, issued.token))
     }
 
     async fn end_token(&self, paired: Option<&Paired>) {
@@ -449,40 +374,6 @@ impl Pairing {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn usual_rights() -> BTreeSet<String> {
-    USUAL_RIGHTS
-        .iter()
-        .map(|right| (*right).to_owned())
-        .collect()
-}
-
-/// What a stranger says of itself, bounded; it is shown to the owner.
-fn checked(asking: Asking) -> Result<Asking, LanError> {
-    let invalid = |what: &str| LanError::Invalid {
-        what: what.to_owned(),
-    };
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    if !(1..=64).contains(&asking.agent_id.len()) || !asking.agent_id.bytes().all(is_plain) {
-        return Err(invalid("agent_id is no id"));
-    }
-    if asking.commitment.len() != NONCE_LENGTH {
-        return Err(invalid("commitment is no SHA-256 in hex"));
-    }
-    let fingerprint = asking.fingerprint.as_deref().map(normal).transpose();
-    let fingerprint = fingerprint.map_err(|what| LanError::Invalid { what })?;
-    let url = asking
-        .url
-        .as_deref()
-        .map(crate::client::base_of)
-        .transpose()?;
-    Ok(Asking {
-        name: cut(&asking.name, 64).replace('\n', " "),
-        url,
-        fingerprint,
-        ..asking
-    })
 }
 
 #[cfg(test)]

@@ -47,6 +47,13 @@ fn rights(rights: &[&str]) -> BTreeSet<String> {
     rights.iter().map(|right| (*right).to_owned()).collect()
 }
 
+fn granted(rights: &[&str]) -> Grant {
+    Grant {
+        rights: Some(self::rights(rights)),
+        ..Grant::default()
+    }
+}
+
 #[tokio::test]
 async fn both_sides_show_one_code_and_exchange_tokens_when_it_is_typed() {
     let Two {
@@ -57,7 +64,7 @@ async fn both_sides_show_one_code_and_exchange_tokens_when_it_is_typed() {
     let mine = asking
         .lan
         .pairing()
-        .ask(&asked_url, Some(rights(&["runs:news"])))
+        .ask(&asked_url, granted(&["runs:news"]))
         .await
         .unwrap();
     let shown = asked.lan.pairing().waiting();
@@ -69,7 +76,7 @@ async fn both_sides_show_one_code_and_exchange_tokens_when_it_is_typed() {
     let accepted = asked
         .lan
         .pairing()
-        .accept(&typed, Some(rights(&["runs"])))
+        .accept(&typed, granted(&["runs"]))
         .await
         .unwrap();
     assert_eq!(
@@ -105,14 +112,19 @@ async fn a_wrong_code_pairs_nobody_and_a_refusal_is_told() {
         asked,
         asked_url,
     } = two().await;
-    let mine = asking.lan.pairing().ask(&asked_url, None).await.unwrap();
+    let mine = asking
+        .lan
+        .pairing()
+        .ask(&asked_url, Grant::default())
+        .await
+        .unwrap();
     let wrong = if mine.code == "000000" {
         "000001"
     } else {
         "000000"
     };
     assert!(matches!(
-        asked.lan.pairing().accept(wrong, None).await,
+        asked.lan.pairing().accept(wrong, Grant::default()).await,
         Err(LanError::NoPairing)
     ));
     asked.lan.pairing().refuse(&mine.code).await.unwrap();
@@ -121,7 +133,11 @@ async fn a_wrong_code_pairs_nobody_and_a_refusal_is_told() {
         StandingStatus::Refused
     );
     assert!(matches!(
-        asked.lan.pairing().accept(&mine.code, None).await,
+        asked
+            .lan
+            .pairing()
+            .accept(&mine.code, Grant::default())
+            .await,
         Err(LanError::NoPairing)
     ));
     assert!(asked.grants.issued.lock().unwrap().is_empty());
@@ -135,8 +151,18 @@ async fn ending_a_pairing_ends_the_token_and_pairing_again_ends_the_old_one() {
         asked_url,
     } = two().await;
     for _ in 0..2 {
-        let mine = asking.lan.pairing().ask(&asked_url, None).await.unwrap();
-        asked.lan.pairing().accept(&mine.code, None).await.unwrap();
+        let mine = asking
+            .lan
+            .pairing()
+            .ask(&asked_url, Grant::default())
+            .await
+            .unwrap();
+        asked
+            .lan
+            .pairing()
+            .accept(&mine.code, Grant::default())
+            .await
+            .unwrap();
         settled(&asking, &mine.id).await;
     }
     let issued = |number: usize| format!("id-of-{}", asked.grants.issued.lock().unwrap()[number].2);
@@ -226,7 +252,7 @@ async fn strangers_fill_no_memory_and_codes_expire() {
         Err(LanError::NoPairing)
     ));
     assert!(matches!(
-        pairing.accept(&code, None).await,
+        pairing.accept(&code, Grant::default()).await,
         Err(LanError::NoPairing)
     ));
 }

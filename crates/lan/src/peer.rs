@@ -6,7 +6,10 @@ use domain::Name;
 use serde::{Deserialize, Serialize};
 use wire::runs::Manifest;
 
-use crate::client::{Address, Certificate, Seen};
+use crate::{
+    client::{Address, Certificate, Seen},
+    pairing::{Hours, Limits},
+};
 
 /// Whether somebody answers there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +72,8 @@ pub(crate) struct Paired {
     pub(crate) token_id: String,
     pub(crate) rights: BTreeSet<String>,
     pub(crate) at: i64,
+    #[serde(default)]
+    pub(crate) limits: Limits,
 }
 
 impl std::fmt::Debug for Peer {
@@ -127,6 +132,7 @@ impl Peer {
                 })
                 .collect()
         });
+        let limits = self.pairing.as_ref().map(|paired| &paired.limits);
         PeerView {
             id: self.agent_id.clone(),
             alias: self.alias.to_string(),
@@ -147,6 +153,9 @@ impl Peer {
                 .as_ref()
                 .map(|paired| paired.rights.clone())
                 .unwrap_or_default(),
+            per_minute: limits.and_then(|limits| limits.per_minute),
+            hours: limits.and_then(|limits| limits.hours),
+            until: limits.and_then(|limits| limits.until).map(moment),
             fingerprint: self.fingerprint.clone(),
             trouble: self.trouble.clone(),
         }
@@ -174,6 +183,13 @@ pub struct PeerView {
     pub paired: bool,
     /// What it may do here.
     pub rights: BTreeSet<String>,
+    /// How often in a minute, at which hours, and until when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_minute: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hours: Option<Hours>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,6 @@
 //! What this crate needs of others: tokens for peers that pair, and a human to ask.
 
-use std::{collections::BTreeSet, pin::Pin};
+use std::{collections::BTreeSet, pin::Pin, time::Duration};
 
 use crate::answers::Question;
 
@@ -9,8 +9,13 @@ pub type PortFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Makes and ends tokens of this node.
 pub trait Grants: Send + Sync {
-    /// A token for somebody of that name; the error is in words.
-    fn issue(&self, name: String, rights: BTreeSet<String>) -> PortFuture<Result<Issued, String>>;
+    /// A token for somebody of that name, for ever unless a lifetime is given; the error is in words.
+    fn issue(
+        &self,
+        name: String,
+        rights: BTreeSet<String>,
+        lifetime: Option<Duration>,
+    ) -> PortFuture<Result<Issued, String>>;
 
     /// Ends a token; one that is not there is no error.
     fn revoke(&self, token_id: String) -> PortFuture<Result<(), String>>;

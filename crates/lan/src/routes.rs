@@ -1,6 +1,6 @@
 //! The paths of this crate: peers, intents and pairing for the owner, and requests to pair for anybody.
 
-use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use axum::{
     Extension, Json, Router,
@@ -14,7 +14,7 @@ use engine::Caller;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::{error::LanError, intents::IntentOptions, lan::Lan, peers::NewPeer};
+use crate::{error::LanError, intents::IntentOptions, lan::Lan, pairing::Grant, peers::NewPeer};
 
 /// Paths that must be reachable without a token: whoever wants to pair has none.
 pub const OPEN_PATHS: [&str; 1] = ["/pair/requests"];
@@ -46,6 +46,7 @@ pub(crate) fn router(lan: Lan) -> Router {
         .route("/intents/route", post(rank))
         .route("/intents/{id}", get(intent))
         .route("/intents/{id}/answer", post(answer))
+        .route("/intents/sessions", get(trees))
         .route("/intents/sessions/{main}", get(sessions))
         .route("/pair", get(waiting).post(ask))
         .route("/pair/asked/{id}", get(asked))
@@ -179,6 +180,7 @@ async fn send(State(lan): State<Lan>, who: Who, body: Bytes) -> Answer {
         locale: send.locale,
         preferred_output: send.preferred_output,
         within,
+        ..IntentOptions::default()
     };
     told(lan.intents().send(&send.text, options).await?)
 }
@@ -211,6 +213,11 @@ async fn answer(State(lan): State<Lan>, who: Who, Path(id): Path<String>, body: 
     told(lan.intents().answer(&id, peer.as_deref(), &text).await?)
 }
 
+async fn trees(State(lan): State<Lan>, who: Who) -> Answer {
+    check(&who)?;
+    told(json!({ "sessions": lan.intents().trees().await? }))
+}
+
 async fn sessions(State(lan): State<Lan>, who: Who, Path(main): Path<String>) -> Answer {
     check(&who)?;
     told(lan.intents().sessions(&main).await?)
@@ -225,13 +232,14 @@ async fn waiting(State(lan): State<Lan>, who: Who) -> Answer {
 struct Ask {
     /// A peer that is known, or an address.
     peer: String,
-    rights: Option<BTreeSet<String>>,
+    #[serde(flatten)]
+    grant: Grant,
 }
 
 async fn ask(State(lan): State<Lan>, who: Who, body: Bytes) -> Answer {
     check(&who)?;
-    let Ask { peer, rights } = read(&body)?;
-    told(lan.pairing().ask(&peer, rights).await?)
+    let Ask { peer, grant } = read(&body)?;
+    told(lan.pairing().ask(&peer, grant).await?)
 }
 
 async fn asked(State(lan): State<Lan>, who: Who, Path(id): Path<String>) -> Answer {
@@ -242,13 +250,14 @@ async fn asked(State(lan): State<Lan>, who: Who, Path(id): Path<String>) -> Answ
 #[derive(Deserialize)]
 struct Typed {
     code: String,
-    rights: Option<BTreeSet<String>>,
+    #[serde(flatten)]
+    grant: Grant,
 }
 
 async fn accept(State(lan): State<Lan>, who: Who, body: Bytes) -> Answer {
     check(&who)?;
-    let Typed { code, rights } = read(&body)?;
-    told(lan.pairing().accept(&code, rights).await?)
+    let Typed { code, grant } = read(&body)?;
+    told(lan.pairing().accept(&code, grant).await?)
 }
 
 async fn refuse(State(lan): State<Lan>, who: Who, body: Bytes) -> Answer {

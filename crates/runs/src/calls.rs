@@ -44,7 +44,7 @@ impl Calls {
 
     /// The chain of a call that the agent makes in its turn. Of two turns with the same words the longer chain counts:
     /// it refuses more.
-    pub(crate) fn chain(&self, agent: &str, prompt: &str) -> Vec<String> {
+    pub fn chain(&self, agent: &str, prompt: &str) -> Vec<String> {
         let key = (agent.to_owned(), prompt.to_owned());
         let active = self.lock();
         let found = active

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::{Format, FormatArgs, ReportFormat};
 
@@ -66,6 +66,46 @@ pub(crate) enum PeerCommand {
     /// Forget a node
     #[command(after_help = "Examples:\n  agentcraft peer remove nova9")]
     Remove(IdArgs),
+    /// Exchange tokens and certificates with a node, after both owners have seen the same code
+    ///
+    /// On one node `peer pair NODE` shows a code and waits; on the other `peer pair --accept CODE` agrees to it. Without
+    /// anything it lists who wants to pair.
+    #[command(after_help = "Examples:\n  \
+        agentcraft peer pair nova9\n  \
+        agentcraft peer pair\n  \
+        agentcraft peer pair --accept 170831\n  \
+        agentcraft peer pair nova9 --right runs:radio --per-minute 10 --hours 08:00-22:00 --lifetime 86400")]
+    Pair(PairArgs),
+    /// End what a node may do here, and what this one may do there
+    #[command(after_help = "Examples:\n  agentcraft peer unpair nova9")]
+    Unpair(IdArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PairArgs {
+    /// The node: its name, or its address
+    #[arg(conflicts_with_all = ["accept", "refuse"])]
+    pub(crate) node: Option<String>,
+    /// Agree to the pairing with this code
+    #[arg(long, value_name = "CODE", conflicts_with = "refuse")]
+    pub(crate) accept: Option<String>,
+    /// Refuse the pairing with this code
+    #[arg(long, value_name = "CODE")]
+    pub(crate) refuse: Option<String>,
+    /// What the other node may do here, such as runs:AGENT; to run every public agent and hand over files unless given
+    #[arg(long, value_name = "RIGHT")]
+    pub(crate) right: Vec<String>,
+    /// How many runs it may begin here in a minute
+    #[arg(long, value_name = "N")]
+    pub(crate) per_minute: Option<u32>,
+    /// At which hours of the day it may use this node
+    #[arg(long, value_name = "HH:MM-HH:MM")]
+    pub(crate) hours: Option<String>,
+    /// For how many seconds; until it is unpaired unless given
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) lifetime: Option<u64>,
+    #[command(flatten)]
+    pub(crate) output: FormatArgs,
 }
 
 #[derive(Debug, Args)]
@@ -80,10 +120,20 @@ pub(crate) struct PeerAddArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     agentcraft intent \"play some light music\"\n  \
-    agentcraft intent \"summarise the news\" --fan-out 3")]
+    agentcraft intent \"summarise the news\" --fan-out 3\n  \
+    agentcraft intent \"the first three\" --answer 0198…")]
 pub(crate) struct IntentArgs {
-    /// What you want
+    /// What you want; with --answer, the answer
     pub(crate) text: String,
+    /// Answer what this intent waits for
+    #[arg(long, value_name = "ID")]
+    pub(crate) answer: Option<String>,
+    /// The conversation it belongs to; what was said in it goes on at the same nodes
+    #[arg(long, value_name = "SESSION")]
+    pub(crate) session: Option<String>,
+    /// Only say who could do it, and why
+    #[arg(long, conflicts_with_all = ["answer", "fan_out"])]
+    pub(crate) explain: bool,
     /// The node to ask, instead of the one that fits best
     #[arg(long, value_name = "PEER")]
     pub(crate) peer: Option<String>,
@@ -119,6 +169,15 @@ pub(crate) struct DelegateArgs {
     /// A file that holds a token of that node
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// What becomes of the changes: applied, kept until `delegation apply`, or only shown
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
+    pub(crate) keep: KeepChanges,
+    /// By how many bytes the folder may grow
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) quota: Option<u64>,
+    /// Lend files that look like secrets too
+    #[arg(long)]
+    pub(crate) lend_secrets: bool,
     /// Do not wait for the end
     #[arg(long)]
     pub(crate) background: bool,
@@ -127,8 +186,41 @@ pub(crate) struct DelegateArgs {
     pub(crate) format: ReportFormat,
 }
 
+/// What becomes of the changes of a delegation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KeepChanges {
+    #[default]
+    Auto,
+    Staged,
+    Discard,
+}
+
+impl KeepChanges {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Staged => "staged",
+            Self::Discard => "discard",
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AdmitArgs {
+    /// Who will lend folders to this node
+    pub(crate) name: String,
+    /// For how many seconds; for ever unless given
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) lifetime: Option<u64>,
+    #[command(flatten)]
+    pub(crate) output: FormatArgs,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum DelegationCommand {
+    /// Let somebody lend folders to this node: makes a token for it, shown once
+    #[command(after_help = "Examples:\n  agentcraft delegation admit laptop -f quiet > laptop.token")]
+    Admit(AdmitArgs),
     /// List what is and was lent
     #[command(
         after_help = "Examples:\n  agentcraft delegation list\n  agentcraft delegation list -f json"
@@ -146,6 +238,12 @@ pub(crate) enum DelegationCommand {
     /// Take the folder back now
     #[command(after_help = "Examples:\n  agentcraft delegation cancel d-0198…")]
     Cancel(IdArgs),
+    /// Apply the changes that were kept with `--keep staged`
+    #[command(after_help = "Examples:\n  agentcraft delegation apply d-0198…")]
+    Apply(IdArgs),
+    /// Throw the changes away that were kept with `--keep staged`
+    #[command(after_help = "Examples:\n  agentcraft delegation discard d-0198…")]
+    Discard(IdArgs),
     /// Put the folder back as it was
     #[command(after_help = "Examples:\n  agentcraft delegation undo d-0198…")]
     Undo(IdArgs),
@@ -168,7 +266,10 @@ impl PeerCommand {
     pub(crate) fn format(&self) -> Format {
         match self {
             Self::List(output) => output.format,
-            Self::Add(_) | Self::Show(_) | Self::Ping(_) | Self::Remove(_) => Format::Table,
+            Self::Pair(arguments) => arguments.output.format,
+            Self::Add(_) | Self::Show(_) | Self::Ping(_) | Self::Remove(_) | Self::Unpair(_) => {
+                Format::Table
+            }
         }
     }
 }
@@ -177,9 +278,12 @@ impl DelegationCommand {
     pub(crate) fn format(&self) -> Format {
         match self {
             Self::List(output) => output.format,
+            Self::Admit(arguments) => arguments.output.format,
             Self::Show(_)
             | Self::Watch(_)
             | Self::Diff(_)
+            | Self::Apply(_)
+            | Self::Discard(_)
             | Self::Cancel(_)
             | Self::Undo(_)
             | Self::Prune => Format::Table,

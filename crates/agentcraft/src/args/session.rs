@@ -3,7 +3,7 @@
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use domain::Name;
 
-use super::{Format, FormatArgs, TalkFormatArgs};
+use super::{Format, FormatArgs, ReportFormat, TalkFormatArgs};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
@@ -44,6 +44,20 @@ pub(crate) enum SessionCommand {
         agentcraft session export s-0199a > session.jsonl\n  \
         agentcraft session export s-0199a -f markdown > session.md")]
     Export(ExportArgs),
+    /// Show which sessions at other nodes belong to a conversation here
+    #[command(after_help = "Examples:\n  \
+        agentcraft session tree\n  \
+        agentcraft session tree news -f json")]
+    Tree(SessionTreeArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SessionTreeArgs {
+    /// The conversation, as `agentcraft intent --session` names it; all of them unless given
+    pub(crate) session: Option<String>,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) format: ReportFormat,
 }
 
 #[derive(Debug, Args)]
@@ -127,6 +141,7 @@ impl SessionCommand {
                 ExportFormat::Json => Format::Json,
                 ExportFormat::Markdown => Format::Table,
             },
+            Self::Tree(arguments) => arguments.format.into(),
             Self::Attach(_) | Self::Close(_) | Self::Cancel(_) | Self::Answer(_) => Format::Table,
         }
     }

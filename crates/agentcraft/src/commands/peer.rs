@@ -1,15 +1,26 @@
-//! `agentcraft peer …` and `agentcraft intent`: other nodes, and text that goes to whoever can do it.
+//! `agentcraft peer …`: other nodes, and pairing with them.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
 use super::{print_values, rows_of};
 use crate::{
-    args::{IntentArgs, PeerCommand, ReportFormat},
+    args::{Format, PairArgs, PeerCommand},
     config::Config,
     error::CommandError,
     node::{Node, token_of},
     render::Screen,
 };
+
+/// How often it is asked whether the other owner has agreed.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// Codes work for five minutes; a little longer, so that the node itself says so.
+const WAIT_MAX: Duration = Duration::from_secs(6 * 60);
 
 pub(super) fn run(
     command: PeerCommand,
@@ -20,7 +31,13 @@ pub(super) fn run(
     match command {
         PeerCommand::List(output) => {
             let peers = rows_of(&node.get("/peers")?, "peers");
-            let fields = [("NAME", "/name"), ("STATE", "/status"), ("ADDRESS", "/url")];
+            let fields = [
+                ("PEER", "/alias"),
+                ("NAME", "/name"),
+                ("STATE", "/status"),
+                ("ADDRESS", "/url"),
+                ("NOTE", "/trouble"),
+            ];
             print_values(&peers, fields, output.format, screen)?;
         }
         PeerCommand::Add(arguments) => {
@@ -37,37 +54,96 @@ pub(super) fn run(
             node.delete(&format!("/peers/{}", arguments.id))?;
             screen.line(&format!("forgot {}", arguments.id))?;
         }
+        PeerCommand::Pair(arguments) => pair(&node, &arguments, screen)?,
+        PeerCommand::Unpair(arguments) => {
+            node.post(&format!("/peers/{}/unpair", arguments.id), &json!({}))?;
+            screen.line(&format!(
+                "{} is no longer paired with this node",
+                arguments.id
+            ))?;
+        }
     }
     Ok(())
 }
 
-pub(super) fn intent(
-    arguments: IntentArgs,
-    config: &Config,
+fn pair(node: &Node, arguments: &PairArgs, screen: &mut Screen) -> Result<(), CommandError> {
+    let format = arguments.output.format;
+    if let Some(code) = &arguments.accept {
+        let peer = node.post("/pair/accept", &grant(arguments, "code", code))?;
+        return said(
+            &peer,
+            &format!("paired with {}", text(&peer, "name")),
+            format,
+            screen,
+        );
+    }
+    if let Some(code) = &arguments.refuse {
+        node.post("/pair/refuse", &json!({ "code": code }))?;
+        return Ok(screen.line("refused")?);
+    }
+    let Some(whom) = &arguments.node else {
+        let requests = rows_of(&node.get("/pair")?, "requests");
+        let fields = [("CODE", "/code"), ("NAME", "/name"), ("FROM", "/from")];
+        return print_values(&requests, fields, format, screen);
+    };
+    let asked = node.post("/pair", &grant(arguments, "peer", whom))?;
+    let (name, code) = (text(&asked, "name"), text(&asked, "code"));
+    screen.note(&format!("the code is {code}"))?;
+    screen.note(&format!(
+        "on {name}, type: agentcraft peer pair --accept {code}"
+    ))?;
+    let asked = wait(node, text(&asked, "id"))?;
+    match text(&asked, "status") {
+        "accepted" => said(&asked, &format!("paired with {name}"), format, screen),
+        "refused" => Err(CommandError::Refused {
+            message: format!("the owner of {name} refused"),
+            hint: "nothing was exchanged".to_owned(),
+        }),
+        _ => Err(CommandError::Refused {
+            message: format!("{name} was not paired with: {}", text(&asked, "trouble")),
+            hint: "codes work for five minutes; ask again".to_owned(),
+        }),
+    }
+}
+
+/// Waits until the other owner has decided.
+fn wait(node: &Node, id: &str) -> Result<Value, CommandError> {
+    let until = Instant::now() + WAIT_MAX;
+    loop {
+        let asked = node.get(&format!("/pair/asked/{id}"))?;
+        if text(&asked, "status") != "waiting" || Instant::now() > until {
+            return Ok(asked);
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+fn grant(arguments: &PairArgs, key: &str, value: &str) -> Value {
+    let mut body = json!({
+        "perMinute": arguments.per_minute,
+        "hours": arguments.hours,
+        "lifetimeSeconds": arguments.lifetime,
+    });
+    body[key] = json!(value);
+    if !arguments.right.is_empty() {
+        body["rights"] = json!(arguments.right);
+    }
+    body
+}
+
+fn said(
+    value: &Value,
+    words: &str,
+    format: Format,
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
-    let node = Node::open(config)?;
-    let wanted = json!({
-        "text": arguments.text,
-        "peer": arguments.peer,
-        "fanOut": arguments.fan_out,
-    });
-    let answer = node.post("/intents", &wanted)?;
-    match arguments.format {
-        ReportFormat::Json => screen.json(&answer)?,
-        ReportFormat::Table => {
-            let legs = rows_of(&answer, "legs");
-            for leg in &legs {
-                let who = leg["peerName"].as_str().unwrap_or("somebody");
-                let said = leg["text"].as_str().filter(|text| !text.is_empty());
-                let said = said.or(leg["question"].as_str());
-                let said = said.or(leg["error"]["message"].as_str());
-                screen.line(&format!("{who}: {}", said.unwrap_or_default()))?;
-            }
-            if legs.is_empty() {
-                screen.json(&Value::clone(&answer))?;
-            }
-        }
+    match format {
+        Format::Json => screen.json(value)?,
+        Format::Table | Format::Quiet => screen.line(words)?,
     }
     Ok(())
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
 }

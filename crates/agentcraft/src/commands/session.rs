@@ -1,7 +1,5 @@
 //! `agentcraft session …`.
 
-use std::time::{Duration, Instant};
-
 use domain::session::Lease;
 use engine::SessionView;
 
@@ -11,7 +9,7 @@ use wire::daemon::{
 };
 
 use super::{
-    chat,
+    chat, intent,
     talk::{self, PAUSE},
 };
 use crate::{
@@ -22,9 +20,6 @@ use crate::{
     error::CommandError,
     render::{Screen, Stream, Symbols, session_detail, session_markdown, session_table},
 };
-
-/// How often a silent session is asked whether it is over.
-const LOOK: Duration = Duration::from_secs(2);
 
 pub(super) fn run(
     command: SessionCommand,
@@ -56,6 +51,7 @@ pub(super) fn run(
         }
         SessionCommand::Answer(arguments) => answer(arguments, config, screen),
         SessionCommand::Export(arguments) => export(&arguments, config, screen),
+        SessionCommand::Tree(arguments) => intent::tree(&arguments, config, screen),
     }
 }
 
@@ -144,30 +140,22 @@ fn watch(arguments: &WatchArgs, config: &Config, screen: &mut Screen) -> Result<
         from_seq: arguments.from,
         ..SessionAttachParams::default()
     };
-    let session: SessionView = conversation.call("session.attach", &params)?;
-    let mut next_seq = arguments.from.unwrap_or(session.last_seq + 1);
-    let mut looked = Instant::now();
+    let _: SessionView = conversation.call("session.attach", &params)?;
     loop {
         match conversation.next(PAUSE) {
             Some(Input::Event(event)) if event.session_id == arguments.id => {
-                next_seq = event.seq() + 1;
                 stream.event(&event.event, event.kind().as_ref(), screen)?;
             }
             Some(Input::Interrupt) => return Ok(stream.close(screen)?),
+            Some(Input::Over(over)) if over.session_id == arguments.id => {
+                return Ok(stream.close(screen)?);
+            }
             Some(Input::Lost(error)) => {
                 stream.close(screen)?;
                 return Err(error);
             }
-            Some(Input::Event(_) | Input::Answer { .. } | Input::Nudge) | None => {
+            Some(Input::Event(_) | Input::Over(_) | Input::Answer { .. } | Input::Nudge) | None => {
                 stream.pause(screen)?;
-                if looked.elapsed() > LOOK {
-                    looked = Instant::now();
-                    let now: SessionView =
-                        conversation.call("session.get", &by_id(&arguments.id))?;
-                    if is_over(&now) && next_seq > now.last_seq {
-                        return Ok(stream.close(screen)?);
-                    }
-                }
             }
         }
     }

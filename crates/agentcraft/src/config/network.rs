@@ -37,6 +37,10 @@ pub(crate) struct Lan {
     pub(crate) discovery: Option<bool>,
     /// Addresses of nodes, for networks without multicast.
     pub(crate) peers: Vec<String>,
+    /// The agent that takes what is asked of the node and of no agent by name; the only public one unless set.
+    pub(crate) agent: Option<String>,
+    /// Answers that the owner gives once for all to what peers ask.
+    pub(crate) answers: Vec<lan::AnswerRule>,
 }
 
 /// Workspaces of others.
@@ -49,6 +53,19 @@ pub(crate) struct Lending {
     pub(crate) sftp: Option<SocketAddr>,
     /// The name or address under which others reach that port.
     pub(crate) sftp_host: Option<String>,
+    /// What holds the executor's processes; without the table nothing does.
+    pub(crate) sandbox: Option<LendingSandbox>,
+}
+
+/// What the executor may touch beside the lent folder, its own and the system's files.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct LendingSandbox {
+    pub(crate) network: bool,
+    /// Folders that it may read and run programs of.
+    pub(crate) read: Vec<PathBuf>,
+    /// Folders that it may write to.
+    pub(crate) write: Vec<PathBuf>,
 }
 
 /// Whom the node believes.

@@ -251,7 +251,7 @@ impl Faces<'_> {
                 caller.may(&format!("office:{role}:{office}"))
             }))
         });
-        let (router, _) = smcp::server::router(
+        let (router, server) = smcp::server::router(
             smcp::server::OfficeConfig::default(),
             authenticate,
             self.audit(),
@@ -259,6 +259,9 @@ impl Faces<'_> {
         );
         listener.open_path("/socket.io");
         listener.mount(router);
+        let offices = super::offices::of(server, self.config, self.tasks);
+        listener.mount(dashboard::offices(offices));
+        listener.mount(dashboard::logs(crate::daemon::agent_logs(self.config)));
     }
 
     /// Writes down whom the relay refused.

@@ -1,6 +1,6 @@
 //! Tokens for nodes that pair with this one.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use engine::Rights;
 use lan::{Grants, Issued, PortFuture};
@@ -10,13 +10,18 @@ use listener::{NewToken, Tokens};
 pub(super) struct NodeGrants(pub(super) Tokens);
 
 impl Grants for NodeGrants {
-    fn issue(&self, name: String, rights: BTreeSet<String>) -> PortFuture<Result<Issued, String>> {
+    fn issue(
+        &self,
+        name: String,
+        rights: BTreeSet<String>,
+        lifetime: Option<Duration>,
+    ) -> PortFuture<Result<Issued, String>> {
         let tokens = self.0.clone();
         Box::pin(async move {
             let new = NewToken {
                 name,
                 rights: Rights::Only(rights),
-                lifetime: None,
+                lifetime,
             };
             let (view, token) = tokens
                 .create(new)

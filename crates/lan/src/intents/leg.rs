@@ -1,5 +1,7 @@
 //! One peer's part of an intent: asking it, following its run, answering its questions.
 
+use std::{sync::Arc, time::Instant};
+
 use engine::Note;
 use serde_json::json;
 use uuid::Uuid;
@@ -14,6 +16,7 @@ use crate::{
     client::{Client, ClientError},
     error::LanError,
     peer::Peer,
+    ports::Human,
 };
 
 /// Questions of one run that are answered without the human: a peer that asks without end is stopped.
@@ -26,6 +29,19 @@ pub(super) struct Candidate {
     pub(super) capability: Option<String>,
     pub(super) score: f64,
     pub(super) why: String,
+}
+
+/// Who answers what a peer asks, and from what they said.
+#[derive(Clone, Copy)]
+struct Asker<'a> {
+    human: Option<&'a Arc<dyn Human>>,
+    context: &'a [String],
+}
+
+/// Why a run that goes on is not followed.
+enum Ended {
+    Cancelled,
+    TooLate,
 }
 
 /// What became of asking one peer.
@@ -50,24 +66,30 @@ impl Intents {
         let mut leg = leg(candidate);
         let begun = match self.begin(&client, intent, options, candidate).await {
             Ok(begun) => begun,
-            Err(error) => return self.not_begun(peer, leg, error).await,
+            Err(error) => {
+                let human = options.human.as_ref();
+                return self.not_begun(peer, leg, error, human).await;
+            }
         };
+        self.pace().worked(&peer.agent_id);
         self.still_there(peer).await;
         let within = options.within.unwrap_or(WITHIN).min(WITHIN_MAX);
         leg.run_id = begun.run_id.clone();
-        let followed = self.see_through(&client, begun, &mut leg, &intent.context);
-        if tokio::time::timeout(within, followed).await.is_err() {
+        let asker = Asker {
+            human: options.human.as_ref(),
+            context: &intent.context,
+        };
+        let followed = self.see_through(&client, begun, &mut leg, asker);
+        let ended = tokio::select! { biased;
+            () = options.cancel.cancelled() => Some(Ended::Cancelled),
+            () = tokio::time::sleep(within) => Some(Ended::TooLate),
+            () = followed => None,
+        };
+        if let Some(ended) = ended {
             if let Some(run_id) = &leg.run_id {
                 run::cancel(&client, run_id).await;
             }
-            leg.status = LegStatus::Failed;
-            leg.error = Some(LegError {
-                suggestion: Some("give it more time, or ask for less".to_owned()),
-                ..LegError::plain(
-                    "execution_timeout",
-                    "the peer did not finish in time and was told to stop",
-                )
-            });
+            leg.end(ended);
         }
         Attempt::Taken(Box::new(leg))
     }
@@ -125,12 +147,21 @@ impl Intents {
     }
 
     /// Whether another peer may be asked depends on whether this one may have begun.
-    async fn not_begun(&self, peer: &Peer, mut leg: Leg, error: ClientError) -> Attempt {
+    async fn not_begun(
+        &self,
+        peer: &Peer,
+        mut leg: Leg,
+        error: ClientError,
+        human: Option<&Arc<dyn Human>>,
+    ) -> Attempt {
         if error.is_away() {
             let _ = self.inner.peers.failed(&peer.agent_id, &error).await; // It may have been removed meanwhile.
-            if let Some(human) = &self.inner.human {
+            if let Some(human) = human {
                 human.tell(format!("{} is offline: {error}", peer.alias));
             }
+        }
+        if error.status().is_none_or(|status| status >= 500) {
+            self.pace().failed(&peer.agent_id, Instant::now());
         }
         let may_try_another = match &error {
             ClientError::Unreachable { .. } | ClientError::Address { .. } => true,
@@ -153,7 +184,7 @@ impl Intents {
         client: &Client,
         begun: RemoteRun,
         leg: &mut Leg,
-        context: &[String],
+        asker: Asker<'_>,
     ) {
         let mut run = begun;
         loop {
@@ -170,8 +201,9 @@ impl Intents {
                 peer: leg.peer_name.clone(),
                 is_final: true,
                 is_permission: false,
+                options: Vec::new(),
             });
-            let Some(answered) = self.answer_for(&question, leg, context).await else {
+            let Some(answered) = self.answer_for(&question, leg, asker).await else {
                 leg.question = Some(question.text);
                 return;
             };
@@ -190,14 +222,14 @@ impl Intents {
         &self,
         question: &Question,
         leg: &mut Leg,
-        context: &[String],
+        asker: Asker<'_>,
     ) -> Option<Answered> {
         let decision = if leg.answers.len() >= ANSWERS_MAX {
             Decision::AskHuman {
                 because: format!("the peer has asked {ANSWERS_MAX} times"),
             }
         } else {
-            decide(question, &self.inner.rules, context)
+            decide(question, &self.inner.rules, asker.context)
         };
         match decision {
             Decision::Answer {
@@ -214,7 +246,7 @@ impl Intents {
             }),
             Decision::AskHuman { because } => {
                 leg.asked_because = Some(because.clone());
-                let answer = self.inner.human.as_ref()?.ask(question.clone()).await?;
+                let answer = asker.human?.ask(question.clone()).await?;
                 Some(Answered {
                     question: question.text.clone(),
                     answer,
@@ -234,6 +266,10 @@ impl Intents {
         answered: Answered,
         context: &[String],
     ) -> Result<(), LanError> {
+        let asker = Asker {
+            human: None,
+            context,
+        };
         let run_id = leg.run_id.clone().unwrap_or_default();
         let run = run::read(client, &run_id).await?;
         if run.stage() == Stage::Awaiting {
@@ -241,16 +277,13 @@ impl Intents {
             self.journal(leg, &answered).await;
             leg.answers.push(answered);
             leg.asked_because = None;
-            let followed = self.see_through(client, resumed, leg, context);
+            let followed = self.see_through(client, resumed, leg, asker);
             if tokio::time::timeout(WITHIN, followed).await.is_err() {
-                leg.status = LegStatus::Failed;
-                leg.error = Some(LegError::plain(
-                    "execution_timeout",
-                    "the peer did not finish in time",
-                ));
+                run::cancel(client, &run_id).await;
+                leg.end(Ended::TooLate);
             }
         } else {
-            self.see_through(client, run, leg, context).await;
+            self.see_through(client, run, leg, asker).await;
         }
         Ok(())
     }
@@ -281,6 +314,14 @@ impl Intents {
     }
 }
 
+/// A leg that was not begun.
+pub(super) fn refused(candidate: &Candidate, error: LegError) -> Leg {
+    Leg {
+        error: Some(error),
+        ..leg(candidate)
+    }
+}
+
 fn leg(candidate: &Candidate) -> Leg {
     Leg {
         peer: candidate.peer.agent_id.clone(),
@@ -301,6 +342,23 @@ fn leg(candidate: &Candidate) -> Leg {
 }
 
 impl Leg {
+    /// Nobody waits for it any more.
+    fn end(&mut self, ended: Ended) {
+        (self.status, self.error) = match ended {
+            Ended::Cancelled => (LegStatus::Cancelled, None),
+            Ended::TooLate => {
+                let error = LegError {
+                    suggestion: Some("give it more time, or ask for less".to_owned()),
+                    ..LegError::plain(
+                        "execution_timeout",
+                        "the peer did not finish in time and was told to stop",
+                    )
+                };
+                (LegStatus::Failed, Some(error))
+            }
+        };
+    }
+
     fn take(&mut self, run: &RemoteRun) {
         self.run_id = run.run_id.clone().or(self.run_id.take());
         self.session_id = run.session_id.clone().or(self.session_id.take());

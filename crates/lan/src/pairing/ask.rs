@@ -1,8 +1,7 @@
 //! The side that asks: begins a pairing, shows the code, and waits for the other side's owner.
 
-use std::collections::HashMap;
 use std::{
-    collections::BTreeSet,
+    collections::HashMap,
     sync::{MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -11,14 +10,15 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::{
-    ASKED_MAX, Agreed, Asked, Asking, Claim, LIFETIME, Opened, Pairing, Standing, StandingStatus,
-    commitment, fresh_nonce, usual_rights,
+    ASKED_MAX, Agreed, Asked, Asking, Claim, Grant, LIFETIME, Opened, Pairing, Standing,
+    StandingStatus, commitment, fresh_nonce,
 };
 use crate::{
     client::{Address, Certificate, Client, ClientError, Seen, base_of, cut},
     error::LanError,
-    peer::{Origin, Paired, now},
+    peer::Origin,
     peers::stranger,
+    reach::Reach,
 };
 
 /// How often the other side is asked whether its owner has typed the code.
@@ -30,16 +30,12 @@ struct Begun {
     nonce: String,
     opened: Opened,
     fingerprint: Option<String>,
-    rights: BTreeSet<String>,
+    grant: Grant,
 }
 
 impl Pairing {
-    /// Asks a node to pair; `whom` is a peer that is known, or an address. `rights` is what it may do here.
-    pub async fn ask(
-        &self,
-        whom: &str,
-        rights: Option<BTreeSet<String>>,
-    ) -> Result<Asked, LanError> {
+    /// Asks a node to pair; `whom` is a peer that is known, or an address. `grant` is what it may do here.
+    pub async fn ask(&self, whom: &str, grant: Grant) -> Result<Asked, LanError> {
         let url = match self.inner.peers.find(whom) {
             Ok(peer) => peer.url,
             Err(_) => base_of(whom)?,
@@ -56,7 +52,7 @@ impl Pairing {
         let asking = Asking {
             agent_id: node.id.clone(),
             name: node.name.clone(),
-            url: self.inner.url.clone(),
+            url: self.inner.reach.as_ref().and_then(Reach::base),
             fingerprint: self.inner.fingerprint.clone(),
             commitment: commitment(&nonce),
         };
@@ -100,7 +96,7 @@ impl Pairing {
             nonce,
             opened,
             fingerprint,
-            rights: rights.unwrap_or_else(usual_rights),
+            grant,
         };
         let (pairing, told) = (self.clone(), asked.clone());
         self.inner
@@ -160,15 +156,7 @@ impl Pairing {
         let peers = &self.inner.peers;
         let known = stranger(&asked.peer, &asked.name, asked.url.clone(), Origin::Added);
         let known = peers.ensure(known).await?;
-        let issued = self
-            .issue(known.alias.as_str(), begun.rights.clone())
-            .await?;
-        self.end_token(known.pairing.as_ref()).await;
-        let paired = Paired {
-            token_id: issued.token_id,
-            rights: begun.rights.clone(),
-            at: now(),
-        };
+        let (paired, given) = self.grant(&known, &begun.grant).await?;
         let (url, fingerprint) = (asked.url.clone(), begun.fingerprint.clone());
         let changed = peers.change(&asked.peer, |peer| {
             peer.url = url;
@@ -179,7 +167,7 @@ impl Pairing {
         changed.await?;
         let claim = Claim {
             nonce: begun.nonce.clone(),
-            token: Some(issued.token),
+            token: Some(given),
         };
         let path = format!("/pair/requests/{}", begun.opened.id);
         begun.client.post::<Standing>(&path, &claim).await?;

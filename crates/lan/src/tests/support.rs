@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use crate::{
     AnswerRule, Discovery, Grants, Human, Issued, Lan, LanConfig, NewPeer, PortFuture, Ports,
-    Question,
+    Question, Reach,
 };
 
 /// A node of ours with everything it needs.
@@ -69,7 +69,12 @@ impl TestNode {
             discovery: setup.discovery,
             with_loopback: setup.with_loopback,
             peers: Vec::new(),
-            url: setup.url,
+            reach: setup.url.map(|url| Reach {
+                scheme: "http",
+                port: url.rsplit(':').next().unwrap().parse().unwrap(),
+                url: Some(url),
+            }),
+            probe: None,
             fingerprint: None,
             rules: setup.rules,
         };
@@ -280,7 +285,12 @@ pub(crate) struct FakeGrants {
 }
 
 impl Grants for FakeGrants {
-    fn issue(&self, name: String, rights: BTreeSet<String>) -> PortFuture<Result<Issued, String>> {
+    fn issue(
+        &self,
+        name: String,
+        rights: BTreeSet<String>,
+        _: Option<std::time::Duration>,
+    ) -> PortFuture<Result<Issued, String>> {
         let token = format!("token-{}", Uuid::new_v4());
         let token_id = format!("id-of-{token}");
         self.issued
@@ -314,4 +324,15 @@ impl Human for FakeHuman {
     fn tell(&self, words: String) {
         self.told.lock().unwrap().push(words);
     }
+}
+
+/// Somebody who never answers.
+pub(crate) struct Silent;
+
+impl Human for Silent {
+    fn ask(&self, _: Question) -> PortFuture<Option<String>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn tell(&self, _: String) {}
 }

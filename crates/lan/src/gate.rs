@@ -1,0 +1,131 @@
+//! What a paired peer may do, beyond what its token says: asked before a face sees its request.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+use axum::{
+    Json, Router,
+    extract::{Request, State},
+    http::{Method, StatusCode},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+};
+use engine::Caller;
+use serde_json::json;
+
+use crate::{
+    lan::Lan,
+    pairing::{Allowed, CALLER, Limits},
+};
+
+/// Paths that begin work; what is asked about it afterwards is free.
+const WORK: [&str; 2] = ["/runs", "/a2a"];
+
+#[derive(Debug, Clone)]
+struct Gate {
+    lan: Lan,
+    allowed: Arc<Mutex<Allowed>>,
+}
+
+/// Why a peer is turned away although its token is good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Closed {
+    Hours(String),
+    TooMany(u32),
+}
+
+/// The router behind the gate.
+pub(crate) fn behind(lan: Lan, router: Router) -> Router {
+    let gate = Gate {
+        lan,
+        allowed: Arc::default(),
+    };
+    router.layer(middleware::from_fn_with_state(gate, pass))
+}
+
+async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+    let caller = request.extensions().get::<Caller>();
+    let alias = caller.and_then(|caller| caller.name.strip_prefix(CALLER));
+    if let Some(alias) = alias
+        && let Ok(peer) = gate.lan.peers().find(alias)
+        && let Some(paired) = &peer.pairing
+    {
+        let begins = request.method() == Method::POST && WORK.contains(&request.uri().path());
+        let now = jiff::Zoned::now();
+        let minute = now.hour() as u16 * 60 + now.minute() as u16;
+        let mut allowed = gate.allowed.lock().unwrap_or_else(PoisonError::into_inner);
+        let checked = check(&paired.limits, &peer.agent_id, begins, minute, &mut allowed);
+        drop(allowed);
+        if let Err(closed) = checked {
+            return closed.into_response();
+        }
+    }
+    next.run(request).await
+}
+
+fn check(
+    limits: &Limits,
+    peer: &str,
+    begins: bool,
+    minute: u16,
+    allowed: &mut Allowed,
+) -> Result<(), Closed> {
+    if let Some(hours) = limits.hours
+        && !hours.holds(minute)
+    {
+        return Err(Closed::Hours(hours.into()));
+    }
+    match limits.per_minute {
+        Some(limit) if begins && !allowed.take(peer, limit, Instant::now()) => {
+            Err(Closed::TooMany(limit))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl IntoResponse for Closed {
+    fn into_response(self) -> Response {
+        let (status, code, message, suggestion) = match self {
+            Self::Hours(hours) => (
+                StatusCode::FORBIDDEN,
+                "outside_hours",
+                format!("this node takes work of yours only from {hours}"),
+                "ask again within these hours, or ask its owner for others",
+            ),
+            Self::TooMany(limit) => (
+                StatusCode::TOO_MANY_REQUESTS,
+                "too_many_requests",
+                format!("this node takes {limit} runs of yours in a minute"),
+                "wait a minute",
+            ),
+        };
+        let body = json!({
+            "code": "invalid_input", "message": message, "status": "failed",
+            "error": { "code": code, "message": message, "suggestion": suggestion },
+        });
+        (status, Json(body)).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pairing::Hours;
+
+    #[test]
+    fn a_peer_is_let_in_at_its_hours_and_not_more_often_than_granted() {
+        let limits = Limits {
+            per_minute: Some(1),
+            hours: Some(Hours::try_from("08:00-22:00".to_owned()).unwrap()),
+            until: None,
+        };
+        let mut allowed = Allowed::default();
+        let mut ask = |begins, minute| check(&limits, "p", begins, minute, &mut allowed);
+        assert_eq!(ask(true, 600), Ok(()));
+        assert_eq!(ask(true, 600), Err(Closed::TooMany(1)));
+        assert_eq!(ask(false, 600), Ok(()), "looking is free");
+        assert_eq!(ask(false, 60), Err(Closed::Hours("08:00-22:00".to_owned())));
+    }
+}
