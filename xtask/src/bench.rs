@@ -6,6 +6,7 @@ mod acp;
 mod acp_serve;
 mod context;
 mod daemon;
+mod dashboard;
 mod echo;
 mod editor;
 mod figure;
@@ -36,6 +37,9 @@ pub(crate) struct Options {
     /// Measure this program instead of building one
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
+    /// How long the benchmarks that go on for a while do so
+    #[arg(long, value_name = "MINUTES", default_value_t = 1)]
+    minutes: u32,
     /// Be the server that answers every line with a line; benchmarks start it beside what they measure
     #[arg(long, value_name = "SOCKET", hide = true)]
     echo_server: Option<PathBuf>,
@@ -63,7 +67,7 @@ struct Bench {
 /// The name that stands for every benchmark.
 const ALL: &str = "all";
 
-static BENCHES: [Bench; 9] = [
+static BENCHES: [Bench; 10] = [
     Bench {
         name: "spawn",
         about: "start of the command, from exec to exit, beside /bin/true",
@@ -109,13 +113,18 @@ static BENCHES: [Bench; 9] = [
         about: "calls through the relay of an office, 1 and 32 in flight, beside the released server",
         run: office::run,
     },
+    Bench {
+        name: "dashboard",
+        about: "the page in a browser while 100 sessions stream: updates lost, processor time, memory, time to use",
+        run: dashboard::run,
+    },
 ];
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if serve(options)? {
         return Ok(ExitCode::SUCCESS);
     }
-    let context = Context::new(options.binary.clone());
+    let context = Context::new(options.binary.clone(), options.minutes);
     let figures = match options.name.as_deref() {
         None => {
             for bench in &BENCHES {

@@ -14,14 +14,21 @@ use crate::workspace;
 #[derive(Debug)]
 pub(super) struct Context {
     release_binary: OnceCell<PathBuf>,
+    minutes: u32,
 }
 
 impl Context {
     /// With a program that is there already, nothing is built.
-    pub(super) fn new(binary: Option<PathBuf>) -> Self {
+    pub(super) fn new(binary: Option<PathBuf>, minutes: u32) -> Self {
         Self {
+            minutes,
             release_binary: binary.map_or_else(OnceCell::new, OnceCell::from),
         }
+    }
+
+    /// How long a benchmark goes on that watches something over time.
+    pub(super) fn minutes(&self) -> u32 {
+        self.minutes
     }
 
     /// The release build of `agentcraft`, built on the first call.

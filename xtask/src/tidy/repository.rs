@@ -6,14 +6,16 @@ use super::source::{Source, occurrences};
 /// A text file has no NUL; looking further than this into a large file tells nothing more.
 const LOOK_BYTES: usize = 8 * 1024;
 
-/// Binary files that the repository may hold.
-const BINARY_ALLOWED: [&str; 0] = [];
+/// Binary files that the repository may hold: pictures in the documents.
+const BINARY_ALLOWED: (&str, &str) = ("docs/", ".png");
 
 const TESTS: &str = "crates/agentcraft/tests/it/";
 
 pub(super) fn binary(path: &str, bytes: &[u8]) -> Option<Finding> {
     let is_binary = bytes.iter().take(LOOK_BYTES).any(|byte| *byte == 0);
-    (is_binary && !BINARY_ALLOWED.contains(&path)).then(|| {
+    let (folder, ending) = BINARY_ALLOWED;
+    let is_allowed = path.starts_with(folder) && path.ends_with(ending);
+    (is_binary && !is_allowed).then(|| {
         Finding::error(
             path,
             1,
@@ -69,6 +71,11 @@ mod tests {
     #[test]
     fn a_file_with_a_nul_is_binary() {
         assert!(binary("a.png", b"a\0b").is_some());
+        assert!(
+            binary("docs/a.png", b"a\0b").is_none(),
+            "a picture in a document"
+        );
+        assert!(binary("docs/a.zip", b"a\0b").is_some());
         assert!(binary("a.txt", "text é".as_bytes()).is_none());
         let mut late = vec![b'a'; LOOK_BYTES];
         late.push(0);

@@ -67,7 +67,7 @@ pub(super) fn run(binary: &Path) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// What processes have spent so far.
-fn cpu_seconds(pids: &[u32]) -> anyhow::Result<f64> {
+pub(in crate::bench) fn cpu_seconds(pids: &[u32]) -> anyhow::Result<f64> {
     let mut ticks = 0.0;
     for pid in pids {
         let path = format!("/proc/{pid}/stat");
