@@ -39,7 +39,7 @@ pub(crate) use run::{RunLines, problem_lines, run_detail, run_table, workflow_de
 pub(crate) use screen::Screen;
 pub(crate) use session::{session_detail, session_table};
 pub(crate) use stream::Stream;
-pub(crate) use style::{Colors, Style};
+pub(crate) use style::{Colors, Style, many_lines, one_line};
 pub(crate) use symbols::Symbols;
 pub(crate) use table::Table;
 pub(crate) use template::{template_detail, template_table};

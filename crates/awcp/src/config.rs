@@ -27,6 +27,8 @@ pub struct AwcpConfig {
     /// The most that is taken.
     pub access_max: Access,
     pub waits: Waits,
+    /// What holds the executor's processes; without it only their own policy does, and nothing is declared.
+    pub sandbox: Option<SandboxConfig>,
     /// The environment of git and sshfs; its PATH tells where they are.
     pub environment: BTreeMap<OsString, OsString>,
 }
@@ -37,6 +39,14 @@ pub struct SftpConfig {
     pub listen: SocketAddr,
     /// The name or address under which peers reach it.
     pub public_host: String,
+}
+
+/// What the executor's processes may touch beside the lent workspace, their own folder and the system's files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SandboxConfig {
+    pub network: bool,
+    pub read: Vec<PathBuf>,
+    pub write: Vec<PathBuf>,
 }
 
 impl AwcpConfig {
@@ -54,6 +64,7 @@ impl AwcpConfig {
             ttl_max: Duration::from_secs(4 * 60 * 60),
             access_max: Access::Rw,
             waits: Waits::default(),
+            sandbox: None,
             environment: BTreeMap::new(),
         }
     }

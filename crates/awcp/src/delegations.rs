@@ -18,7 +18,10 @@ use crate::{
     AwcpConfig, DelegationError, clock, convert,
     host::{HostEvent, HostTask},
     node::Node,
-    record::{DelegationView, HOST_KIND, HostRecord, REMOTE_KIND, RemoteRecord, Task, note},
+    record::{
+        DelegationView, HOST_KIND, HostRecord, Keeping, REMOTE_KIND, RemoteRecord, SnapshotStatus,
+        Task, note,
+    },
     remote::{RemoteEvent, RemoteTask},
     shadow::AuditReport,
     survey,
@@ -59,6 +62,9 @@ pub struct Create {
     pub transports: Vec<Transport>,
     pub quota_bytes: Option<u64>,
     pub secrets: Secrets,
+    pub keeping: Keeping,
+    /// The round before this one, of which this is the next.
+    pub continues: Option<String>,
 }
 
 /// What becomes of files that look like secrets.
@@ -97,7 +103,13 @@ impl Delegations {
             }
         };
         let node = Node::new(config, engine, tasks, guardian, owner, sftp);
-        for folder in [node.exports_root(), node.audits_root(), node.stage_root()] {
+        for folder in [
+            node.exports_root(),
+            node.audits_root(),
+            node.stage_root(),
+            node.snapshots_root(),
+            node.results_root(),
+        ] {
             files::create_private_dir(&folder)?;
         }
         let delegations = Self { node };
@@ -191,6 +203,9 @@ impl Delegations {
             agreement: None,
             created_at: now,
             log: Vec::new(),
+            keeping: create.keeping,
+            snapshot: None,
+            continues: create.continues,
         };
         let records = self.node.records();
         let keep = engine::Keep::Live;
@@ -203,6 +218,17 @@ impl Delegations {
 
     fn offer(&self, create: &Create) -> Result<Offer, DelegationError> {
         let mut transports = create.transports.clone();
+        if create.keeping != Keeping::Auto {
+            // A mount changes the folder itself, so nothing could wait.
+            if !transports.is_empty() && !transports.contains(&Transport::Archive) {
+                return Err(DelegationError::Refused(Failure::with_hint(
+                    Code::DepMissing,
+                    "changes of a mount are there at once and cannot be staged",
+                    "lend an archive, or let the changes be applied",
+                )));
+            }
+            transports = vec![Transport::Archive];
+        }
         if transports.is_empty() {
             transports.push(Transport::Archive);
             if self.node.sftp().is_some() {
@@ -326,7 +352,7 @@ impl Delegations {
         Ok(stored.value.view())
     }
 
-    async fn host_record(&self, id: &str) -> Result<HostRecord, DelegationError> {
+    pub(crate) async fn host_record(&self, id: &str) -> Result<HostRecord, DelegationError> {
         let not_found = || DelegationError::NotFound { id: id.to_owned() };
         let stored = self.node.records().get::<HostRecord>(HOST_KIND, id).await?;
         Ok(stored.ok_or_else(not_found)?.value)
@@ -338,6 +364,23 @@ impl Delegations {
         if let Some(mut handle) = known.and_then(|id| self.node.host(&id)) {
             let ended = handle.view.wait_for(|view| view.state.is_end());
             let _ = tokio::time::timeout(limit, ended).await; // Whatever came of it is read below.
+        }
+        self.get(id).await
+    }
+
+    /// Waits until its log has more than so many lines or it has ended, at most so long.
+    pub async fn wait_beyond(
+        &self,
+        id: &str,
+        lines: usize,
+        limit: Duration,
+    ) -> Result<DelegationView, DelegationError> {
+        let known = convert::id(id);
+        if let Some(mut handle) = known.and_then(|id| self.node.host(&id)) {
+            let news = handle
+                .view
+                .wait_for(|view| view.state.is_end() || view.log.len() > lines);
+            let _ = tokio::time::timeout(limit, news).await; // Whatever came of it is read below.
         }
         self.get(id).await
     }
@@ -372,6 +415,13 @@ impl Delegations {
         };
         if record.machine.phase() != Phase::Completed {
             return Err(nothing(format!("it is {}", record.machine.phase())));
+        }
+        if record
+            .snapshot
+            .as_ref()
+            .is_some_and(|it| it.status != SnapshotStatus::Applied)
+        {
+            return Err(nothing("its changes were not applied".to_owned()));
         }
         let guard = format!("undo-{}", uuid::Uuid::new_v4().simple());
         let guard = DelegationId(Name::parse(&guard).expect("letters and digits are a name"));
@@ -419,6 +469,7 @@ impl Delegations {
             self.node.exports_root(),
             self.node.audits_root(),
             self.node.stage_root(),
+            self.node.results_root(),
         ] {
             for path in files::list(&root)? {
                 let name = path.file_stem().and_then(|name| name.to_str());

@@ -20,6 +20,10 @@ pub enum DelegationError {
     Folder { dir: PathBuf },
     #[error("the delegation {id} has nothing to undo: {why}")]
     NothingToUndo { id: String, why: String },
+    #[error("nothing of the delegation {id} can be applied or discarded: {why}")]
+    NothingWaits { id: String, why: String },
+    #[error("the delegation {id} has no further round: {why}")]
+    NoFurtherRound { id: String, why: String },
     #[error(transparent)]
     Peer(#[from] PeerError),
     #[error("could not use the shadow repository of {id}: {why}")]

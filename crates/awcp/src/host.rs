@@ -10,17 +10,18 @@ use domain::{
     delegation::{Access, Ending, HostEffect, HostInput},
 };
 use engine::{Keep, Note};
+use platform::files::{self, Durability, Mode};
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use exports::{ARCHIVE, DELTA};
+pub(crate) use exports::{ARCHIVE, DELTA, Export};
 
 use crate::{
     clock,
     error::chain,
     node::Node,
-    record::{DelegationView, HOST_KIND, HostRecord, note, words},
+    record::{DelegationView, HOST_KIND, HostRecord, Snapshot, note, words},
     step::Step,
 };
 
@@ -33,6 +34,8 @@ pub(crate) enum HostEvent {
     Input(HostInput),
     /// The workspace is packed; its checksum.
     Packed(String),
+    /// The result is home, or waits to be applied.
+    Collected(Option<Snapshot>),
 }
 
 /// A delegation that has not ended, as others hold it. Clones are the same.
@@ -138,6 +141,10 @@ impl HostTask {
                     self.record.checksum = Some(checksum);
                     self.apply(HostInput::Prepared).await;
                 }
+                Some(HostEvent::Collected(snapshot)) => {
+                    self.record.snapshot = snapshot;
+                    self.apply(HostInput::Collected).await;
+                }
                 None => break,
             }
         }
@@ -170,6 +177,7 @@ impl HostTask {
                 None => self.record.machine.phase().to_string(),
             };
             note(&mut self.record.log, text);
+            self.show_log().await;
         }
         if !self.keep(&before).await {
             return;
@@ -209,6 +217,24 @@ impl HostTask {
             }
         }
         true
+    }
+
+    /// The remote reads the log beside the workspace, as long as there is an export.
+    async fn show_log(&self) {
+        if self.record.machine.lease().is_none() {
+            return;
+        }
+        let meta = self.node.export_folder(self.record.machine.id());
+        let meta = meta.join(exports::META);
+        let text = exports::log_text(&self.record.log);
+        let writing = self.node.tasks().spawn_blocking(move |_| {
+            if files::is_there(&meta) {
+                let (file, text) = (meta.join(exports::LOG), text.as_bytes());
+                // What it shows is a courtesy, and the next line brings it again.
+                let _ = files::write_atomic(&file, text, Mode::PRIVATE, Durability::ProcessDeath);
+            }
+        });
+        let _ = writing.await; // The node is shutting down.
     }
 
     /// After an end: whatever is left on the disk goes, and then it is over.

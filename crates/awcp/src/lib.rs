@@ -14,20 +14,24 @@ mod messages;
 mod node;
 mod peer;
 mod record;
+mod released;
 mod remote;
+mod rounds;
 mod router;
 mod shadow;
+mod snapshots;
 mod spool;
 mod step;
 mod survey;
 #[cfg(test)]
 mod tests;
 
-pub use config::{AwcpConfig, SftpConfig};
+pub use config::{AwcpConfig, SandboxConfig, SftpConfig};
 pub use delegations::{Create, Delegations, INVITE_RIGHT, RIGHT, Secrets};
 pub use driver::Lending;
 pub use error::DelegationError;
 pub use peer::PeerError;
-pub use record::{DelegationView, LogLine, Side};
+pub use record::{DelegationView, Keeping, LogLine, Side, Snapshot, SnapshotStatus};
+pub use released::released_router;
 pub use router::{owner_router, peer_router, router};
 pub use shadow::{AuditReport, ChangedFile};

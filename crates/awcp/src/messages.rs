@@ -10,7 +10,7 @@ use crate::{
     Delegations, clock, convert,
     delegations::{INVITE_RIGHT, RIGHT},
     host::HostEvent,
-    record::{REMOTE_KIND, RemoteRecord, Task},
+    record::{Dialect, REMOTE_KIND, RemoteRecord, Task},
     remote::{Message as Asked, RemoteEvent},
 };
 
@@ -38,7 +38,7 @@ impl Delegations {
         };
         let secret = data.get("awcp_secret").and_then(Value::as_str);
         let answer = match message {
-            Message::Invite(invite) => self.invited(&known, invite, caller).await,
+            Message::Invite(invite) => self.invited(&known, invite, caller, Dialect::Seed).await,
             Message::Start(start) => self.started(&known, start, caller).await,
             Message::Error(error) if secret.is_none() && self.node.remote(&known).is_some() => {
                 self.host_failed(&known, convert::failure(error), caller)
@@ -55,11 +55,12 @@ impl Delegations {
         }
     }
 
-    async fn invited(
+    pub(crate) async fn invited(
         &self,
         id: &DelegationId,
         invite: seed::Invite,
         caller: &Caller,
+        dialect: Dialect,
     ) -> Result<Value, Failure> {
         if !caller.may(INVITE_RIGHT) {
             let words = format!("{} may not lend workspaces here", caller.name);
@@ -69,7 +70,7 @@ impl Delegations {
             return Err(Failure::new(Code::Declined, "the task is too long"));
         }
         if self.node.remote(id).is_none() {
-            self.take(id, invite, caller).await?;
+            self.take(id, invite, caller, dialect).await?;
         }
         let ask = Some(RemoteInput::InvitedAgain);
         self.ask_remote(id, caller, ask, None).await
@@ -81,6 +82,7 @@ impl Delegations {
         id: &DelegationId,
         invite: seed::Invite,
         caller: &Caller,
+        dialect: Dialect,
     ) -> Result<(), Failure> {
         let offer = convert::offer(&invite);
         // What is refused at once leaves no trace.
@@ -107,12 +109,13 @@ impl Delegations {
             home: None,
             created_at: clock::now(),
             log: Vec::new(),
+            dialect,
         };
         self.begin_remote(record, effects);
         Ok(())
     }
 
-    async fn started(
+    pub(crate) async fn started(
         &self,
         id: &DelegationId,
         start: seed::Start,
@@ -127,6 +130,21 @@ impl Delegations {
         };
         let ask = Some(RemoteInput::Start(grant));
         self.ask_remote(id, caller, ask, Some(start.mount)).await
+    }
+
+    /// Says something to a delegation that was taken and lives.
+    pub(crate) async fn tell_taken(&self, id: &DelegationId, input: RemoteInput) -> bool {
+        match self.node.remote(id) {
+            None => false,
+            Some(handle) => handle.events.send(RemoteEvent::Input(input)).await.is_ok(),
+        }
+    }
+
+    pub(crate) async fn taken_record(&self, id: &DelegationId) -> Option<RemoteRecord> {
+        let records = self.node.records();
+        let id = id.to_string();
+        let stored = records.get::<RemoteRecord>(REMOTE_KIND, &id).await;
+        Some(stored.ok()??.value)
     }
 
     async fn host_failed(

@@ -8,7 +8,7 @@ use std::{
 
 use domain::delegation::{
     Access, Admission, Admitted, Code, DelegationId, Failure, HostInput, LockDecision, LockError,
-    Locks, Offer, Transport,
+    Locks, Offer, Sandbox, Transport,
 };
 use engine::{Engine, Records};
 use platform::{Guardian, Owner, Tasks, files, system::find_program};
@@ -117,6 +117,20 @@ impl Node {
         self.config().home.join("audits")
     }
 
+    /// Changes that wait to be applied.
+    pub(crate) fn snapshots_root(&self) -> PathBuf {
+        self.config().home.join("snapshots")
+    }
+
+    pub(crate) fn snapshot_folder(&self, id: &DelegationId) -> PathBuf {
+        self.snapshots_root().join(id.to_string())
+    }
+
+    /// Changed workspaces that their delegators fetch.
+    pub(crate) fn results_root(&self) -> PathBuf {
+        self.config().home.join("results")
+    }
+
     pub(crate) fn stage_root(&self) -> PathBuf {
         self.config().home.join("taken")
     }
@@ -177,6 +191,13 @@ impl Node {
                 "ask its owner to turn delegation on, or choose another node",
             ));
         }
+        if config.sandbox.is_some() && !platform::sandbox::is_available() {
+            return Err(Failure::with_hint(
+                Code::DepMissing,
+                "this node works in a sandbox alone, and its kernel has none",
+                "landlock of Linux 6.2 or newer is needed; choose another node",
+            ));
+        }
         let admission = Admission {
             delegations_max: config.taken_max,
             ttl_max: config.ttl_max,
@@ -190,6 +211,15 @@ impl Node {
             .count();
         drop(remotes);
         admission.admit(offer, live)
+    }
+
+    /// What the executor is held to, if anything holds it.
+    pub(crate) fn sandbox_profile(&self) -> Option<Sandbox> {
+        self.config().sandbox.as_ref().map(|sandbox| Sandbox {
+            cwd_only: true,
+            allow_network: sandbox.network,
+            allow_exec: true,
+        })
     }
 
     /// Transports that work on this machine.

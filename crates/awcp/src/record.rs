@@ -50,6 +50,44 @@ pub(crate) struct HostRecord {
     pub(crate) agreement: Option<Agreement>,
     pub(crate) created_at: Timestamp,
     pub(crate) log: Vec<LogLine>,
+    #[serde(default)]
+    pub(crate) keeping: Keeping,
+    /// Changes that wait for somebody to apply or discard them.
+    #[serde(default)]
+    pub(crate) snapshot: Option<Snapshot>,
+    /// The round before this one.
+    #[serde(default)]
+    pub(crate) continues: Option<String>,
+}
+
+/// What becomes of the changes that come home in an archive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Keeping {
+    /// They are applied when the work is done.
+    #[default]
+    Auto,
+    /// They wait.
+    Staged,
+    /// They are audited and thrown away.
+    Discard,
+}
+
+/// Changes that came home, and what became of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    pub id: String,
+    pub status: SnapshotStatus,
+    /// Paths that differ.
+    pub changes: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SnapshotStatus {
+    Pending,
+    Applied,
+    Discarded,
 }
 
 /// The remote's side. It has no `Debug` either.
@@ -65,6 +103,18 @@ pub(crate) struct RemoteRecord {
     pub(crate) home: Option<WayHome>,
     pub(crate) created_at: Timestamp,
     pub(crate) log: Vec<LogLine>,
+    #[serde(default)]
+    pub(crate) dialect: Dialect,
+}
+
+/// In which words the host speaks.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Dialect {
+    #[default]
+    Seed,
+    /// The released implementation's, with the names of what is lent.
+    Released { resources: Vec<String> },
 }
 
 /// Where the host wants to hear how it went.
@@ -104,6 +154,10 @@ pub struct DelegationView {
     /// How it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<Snapshot>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub continues: Option<String>,
     /// Something of it is still there.
     pub cleanup_due: bool,
     pub log: Vec<LogLine>,
@@ -132,6 +186,8 @@ impl HostRecord {
             created_at: clock::text(self.created_at),
             size: Some(self.size),
             ending: self.machine.ending().cloned(),
+            snapshot: self.snapshot.clone(),
+            continues: self.continues.clone(),
             cleanup_due: self.machine.is_cleanup_due(),
             log: self.log.clone(),
         }
@@ -153,6 +209,8 @@ impl RemoteRecord {
             created_at: clock::text(self.created_at),
             size: None,
             ending: self.machine.ending().cloned(),
+            snapshot: None,
+            continues: None,
             cleanup_due: self.machine.is_cleanup_due(),
             log: self.log.clone(),
         }

@@ -29,6 +29,9 @@ use plane::Plane;
 /// Messages that wait for one delegation: a peer that repeats itself waits here.
 const MESSAGES_MAX: usize = 64;
 
+/// The largest result that a delegator of the released dialect is given: it travels as text in one line.
+pub(crate) const RESULT: u64 = 256 * 1024 * 1024;
+
 /// What reaches the task.
 #[derive(Debug)]
 pub(crate) enum RemoteEvent {
@@ -116,7 +119,22 @@ impl RemoteTask {
         if let Some(plane) = self.plane.lock().await.take() {
             plane.take_down().await;
         }
+        if self.is_over() {
+            self.drop_result().await;
+        }
         self.node.forget_remote(self.record.machine.id());
+    }
+
+    /// Nobody fetches the result any more.
+    async fn drop_result(&self) {
+        let file = self.node.results_root().join(format!("{}.zip", self.id()));
+        let removing = self
+            .node
+            .tasks()
+            .spawn_blocking(move |_| platform::files::remove_file_if_there(&file));
+        if let Ok(Err(error)) = removing.await {
+            tracing::warn!(id = %self.id(), %error, "could not remove a result");
+        }
     }
 
     /// It has ended, nothing of it is left, and the host has heard of it or will not any more.

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use wire::awcp::seed::Message;
 
 use crate::{
-    Create, DelegationError, Delegations, Secrets, convert,
+    Create, DelegationError, Delegations, Keeping, Secrets, convert,
     host::{ARCHIVE, DELTA, HostEvent, HostHandle},
     peer::PeerError,
     spool::{self, SpoolError},
@@ -62,6 +62,11 @@ pub fn owner_router(delegations: Delegations) -> Router {
         .route("/delegations/{id}/audit", get(audit))
         .route("/delegations/{id}/cancel", post(cancel))
         .route("/delegations/{id}/undo", post(undo))
+        .route("/delegations/{id}/snapshots", get(snapshots))
+        .route("/delegations/{id}/apply", post(apply))
+        .route("/delegations/{id}/discard", post(discard))
+        .route("/delegations/{id}/continue", post(go_on))
+        .route("/delegations/{id}/close", post(close))
         .with_state(delegations)
 }
 
@@ -91,9 +96,10 @@ impl From<DelegationError> for Refusal {
             }
             DelegationError::NotFound { .. } => StatusCode::NOT_FOUND,
             DelegationError::Folder { .. } => StatusCode::BAD_REQUEST,
-            DelegationError::NothingToUndo { .. } | DelegationError::Audit { .. } => {
-                StatusCode::CONFLICT
-            }
+            DelegationError::NothingToUndo { .. }
+            | DelegationError::NothingWaits { .. }
+            | DelegationError::NoFurtherRound { .. }
+            | DelegationError::Audit { .. } => StatusCode::CONFLICT,
             DelegationError::Peer(PeerError::BadUrl { .. }) => StatusCode::BAD_REQUEST,
             DelegationError::Peer(_) => StatusCode::BAD_GATEWAY,
             DelegationError::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
@@ -236,6 +242,9 @@ struct CreateBody {
     /// Files that look like secrets are lent too.
     #[serde(default)]
     lend_secrets: bool,
+    /// What becomes of the changes: `auto`, `staged` or `discard`.
+    #[serde(default)]
+    keeping: Keeping,
     /// Answer at once, and not when it has ended.
     #[serde(default)]
     background: bool,
@@ -284,6 +293,8 @@ async fn create(
             true => Secrets::Lend,
             false => Secrets::Refuse,
         },
+        keeping: body.keeping,
+        continues: None,
     };
     let id = delegations.create(create).await?.to_string();
     let view = match body.background {
@@ -311,6 +322,8 @@ async fn status(
 struct WaitQuery {
     /// In seconds.
     timeout: Option<u64>,
+    /// Answer too when the log has more lines than that.
+    beyond: Option<usize>,
 }
 
 async fn wait(
@@ -321,7 +334,11 @@ async fn wait(
 ) -> Answer {
     allow(caller)?;
     let limit = query.timeout.map_or(WAIT_DEFAULT, Duration::from_secs);
-    let view = delegations.wait(&id, limit.min(WAIT_MAX)).await?;
+    let limit = limit.min(WAIT_MAX);
+    let view = match query.beyond {
+        None => delegations.wait(&id, limit).await?,
+        Some(lines) => delegations.wait_beyond(&id, lines, limit).await?,
+    };
     Ok(Json(json!(view)))
 }
 
@@ -361,4 +378,59 @@ async fn prune(
     allow(caller)?;
     let removed = delegations.prune().await?;
     Ok(Json(json!({ "removed": removed })))
+}
+
+async fn snapshots(
+    State(delegations): State<Delegations>,
+    caller: Option<Extension<Caller>>,
+    Path(id): Path<String>,
+) -> Answer {
+    allow(caller)?;
+    Ok(Json(
+        json!({ "snapshots": delegations.snapshots(&id).await? }),
+    ))
+}
+
+async fn apply(
+    State(delegations): State<Delegations>,
+    caller: Option<Extension<Caller>>,
+    Path(id): Path<String>,
+) -> Answer {
+    allow(caller)?;
+    Ok(Json(json!(delegations.apply_snapshot(&id).await?)))
+}
+
+async fn discard(
+    State(delegations): State<Delegations>,
+    caller: Option<Extension<Caller>>,
+    Path(id): Path<String>,
+) -> Answer {
+    allow(caller)?;
+    Ok(Json(json!(delegations.discard_snapshot(&id).await?)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ContinueBody {
+    prompt: String,
+}
+
+async fn go_on(
+    State(delegations): State<Delegations>,
+    caller: Option<Extension<Caller>>,
+    Path(id): Path<String>,
+    Json(body): Json<ContinueBody>,
+) -> Answer {
+    allow(caller)?;
+    let next = delegations.go_on(&id, body.prompt).await?.to_string();
+    Ok(Json(json!(delegations.get(&next).await?)))
+}
+
+async fn close(
+    State(delegations): State<Delegations>,
+    caller: Option<Extension<Caller>>,
+    Path(id): Path<String>,
+) -> Answer {
+    allow(caller)?;
+    Ok(Json(json!(delegations.close(&id).await?)))
 }

@@ -76,6 +76,14 @@ pub(crate) fn open(folder: &Path, name: &str) -> Result<impl Read + Send + use<>
     ConfinedDir::open(folder)?.open_file(name, Access::Read)
 }
 
+/// The same for a reader that looks at the end first.
+pub(crate) fn open_seekable(
+    folder: &Path,
+    name: &str,
+) -> Result<impl Read + io::Seek + Send + use<>, ConfinedError> {
+    ConfinedDir::open(folder)?.open_file(name, Access::Read)
+}
+
 /// The bytes of a file, piece by piece.
 pub(crate) fn pieces<R: Read + Send + 'static>(
     file: R,

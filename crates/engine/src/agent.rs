@@ -16,7 +16,7 @@ pub(crate) use instance_file::InstanceFile;
 pub(crate) use launch::{Launcher, launch_environment};
 pub use process::chain;
 pub(crate) use record::{AgentRecord, Place};
-pub use record::{AgentView, WorkDir, WorkDirConflict};
+pub use record::{AgentView, Confinement, Walls, WorkDir, WorkDirConflict};
 pub(crate) use steps::{run_steps, written_paths};
 pub(crate) use task::{Begin, STOP_MARGIN, Surroundings, spawn};
 pub(crate) use workspace::{Workspace, WorkspaceError};

@@ -18,7 +18,7 @@ mod retention;
 mod session;
 mod tools;
 
-pub use agent::{AgentView, WorkDir, WorkDirConflict, chain};
+pub use agent::{AgentView, Confinement, Walls, WorkDir, WorkDirConflict, chain};
 pub use caller::{Authenticator, Caller, Rights};
 pub use config::{EngineConfig, LauncherMode};
 pub use driver::{

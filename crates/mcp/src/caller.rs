@@ -8,6 +8,9 @@ use rmcp::{
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
+/// The right to lend folders of this machine, which the right to MCP does not bring along.
+const LEND_RIGHT: &str = "delegations";
+
 /// The client's side of one tool call.
 #[derive(Debug)]
 pub(crate) struct Caller {
@@ -18,19 +21,32 @@ pub(crate) struct Caller {
     peer: Peer<RoleServer>,
     /// Present if the client wants to be told of progress.
     token: Option<ProgressToken>,
+    /// Whether it may lend folders: everybody on the owner's own stdio, and who has the right on the network.
+    may_lend: bool,
     /// How often it was told; progress has no other measure, and must grow.
     told: u32,
 }
 
 impl Caller {
     pub(crate) fn new(context: &RequestContext<RoleServer>, gone: CancellationToken) -> Self {
+        let parts = context.extensions.get::<axum::http::request::Parts>();
+        let caller = parts.map(|parts| parts.extensions.get::<engine::Caller>());
+        let may_lend = match caller {
+            None => true,
+            Some(caller) => caller.is_some_and(|caller| caller.may(LEND_RIGHT)),
+        };
         Self {
+            may_lend,
             request: context.ct.clone(),
             gone,
             peer: context.peer.clone(),
             token: context.meta.get_progress_token(),
             told: 0,
         }
+    }
+
+    pub(crate) fn may_lend(&self) -> bool {
+        self.may_lend
     }
 
     /// Resolves when nobody waits for the result any more.

@@ -27,7 +27,9 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
-use crate::{caller::Caller, daemon::Daemon, failure::Failure, leftovers, resources, tools};
+use crate::{
+    caller::Caller, daemon::Daemon, failure::Failure, leftovers, node::Node, resources, tools,
+};
 
 /// Tool calls at once: each holds a connection to the daemon, and an agent that calls more at once has lost its way.
 const CALLS_MAX: usize = 64;
@@ -44,6 +46,8 @@ const INSTRUCTIONS: &str = "AgentCraft runs coding agents as managed services on
 pub struct Config {
     /// The daemon's socket.
     pub socket: PathBuf,
+    /// Where the node keeps its address and its owner's token.
+    pub home: PathBuf,
     /// What the client is told we are.
     pub version: String,
 }
@@ -60,6 +64,7 @@ pub enum ServeError {
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
     daemon: Daemon,
+    node: Node,
     version: String,
     /// The client is gone, or we are told to end.
     gone: CancellationToken,
@@ -72,6 +77,7 @@ impl Server {
     pub(crate) fn new(config: &Config, stop: &CancellationToken) -> Self {
         Self {
             daemon: Daemon::new(&config.socket),
+            node: Node::new(config.home.clone()),
             version: config.version.clone(),
             gone: stop.child_token(),
             calls: TaskTracker::new(),
@@ -187,7 +193,8 @@ impl ServerHandler for Server {
         };
         let _counted = self.calls.token();
         let caller = Caller::new(&context, self.gone.clone());
-        let result = tools::call(name, request.arguments, &self.daemon, caller).await;
+        let result = tools::call(name, request.arguments, &self.daemon, &self.node, caller);
+        let result = result.await;
         Ok(result.into())
     }
 

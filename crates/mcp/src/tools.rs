@@ -1,6 +1,7 @@
 //! The tools: their names, schemas and hints, and which function carries each out.
 
 mod arguments;
+mod delegate;
 mod manage;
 mod talk;
 
@@ -13,7 +14,7 @@ use arguments::{
     RunAgent,
 };
 
-use crate::{caller::Caller, daemon::Daemon, failure::Failure};
+use crate::{caller::Caller, daemon::Daemon, failure::Failure, node::Node};
 
 const RUN: &str = "agentcraft_run_agent";
 const PROMPT: &str = "agentcraft_prompt_agent";
@@ -29,6 +30,7 @@ pub(crate) enum Name {
     Status,
     Create,
     List,
+    Lend(delegate::Name),
 }
 
 impl Name {
@@ -39,14 +41,14 @@ impl Name {
             STATUS => Self::Status,
             CREATE => Self::Create,
             LIST => Self::List,
-            _ => return None,
+            name => Self::Lend(delegate::Name::parse(name)?),
         })
     }
 }
 
 /// Every tool, in the order of the contract.
 pub(crate) fn all() -> Vec<Tool> {
-    vec![
+    let mut tools = vec![
         tool::<RunAgent, Run>(
             RUN,
             "Run an agent once",
@@ -78,7 +80,9 @@ pub(crate) fn all() -> Vec<Tool> {
         .annotate(hints("Create an agent").destructive(false).idempotent(false).open_world(false)),
         tool::<Nothing, AgentList>(LIST, "List agents", "Lists every agent, with its status and template.")
             .annotate(hints("List agents").read_only(true).open_world(false)),
-    ]
+    ];
+    tools.extend(delegate::all());
+    tools
 }
 
 fn tool<I, O>(name: &'static str, title: &str, description: &'static str) -> Tool
@@ -102,6 +106,7 @@ pub(crate) async fn call(
     name: Name,
     arguments: Option<JsonObject>,
     daemon: &Daemon,
+    node: &Node,
     caller: Caller,
 ) -> CallToolResult {
     let result = match name {
@@ -110,6 +115,7 @@ pub(crate) async fn call(
         Name::Status => manage::status(parse(arguments), daemon).await,
         Name::Create => manage::create(parse(arguments), daemon).await,
         Name::List => manage::list(parse(arguments), daemon).await,
+        Name::Lend(name) => delegate::call(name, arguments, node, caller).await,
     };
     result.unwrap_or_else(Failure::into_result)
 }
@@ -146,7 +152,7 @@ mod tests {
     #[test]
     fn every_tool_is_found_by_its_name_and_has_both_schemas_and_hints() {
         let tools = all();
-        assert_eq!(tools.len(), 5);
+        assert_eq!(tools.len(), 13);
         for tool in tools {
             assert!(Name::parse(&tool.name).is_some(), "{}", tool.name);
             assert_eq!(tool.input_schema["type"], "object", "{}", tool.name);

@@ -23,3 +23,4 @@ pub use export::{Access, Export, Grant};
 pub use keys::{Credential, HostKey, KeyError, KeyFailure};
 pub use quota::QuotaHit;
 pub use server::{BindError, ExportError, Server};
+pub use view::WORKSPACE;

@@ -20,7 +20,8 @@ use rustix::{
 
 use crate::protocol::{Attributes, PATH_BYTES_MAX, Status, StatusCode};
 
-pub(crate) const WORKSPACE: &str = "workspace";
+/// The lent folder, as everybody who comes sees it.
+pub const WORKSPACE: &str = "workspace";
 pub(crate) const META: &str = "meta";
 
 /// A folder by its permissions as everybody may see it: nothing can be made in it.

@@ -35,6 +35,7 @@ pub(crate) fn overrides(given: daemon::Overrides) -> Result<Overrides, RpcError>
         workspace_policy,
         work_dir,
         metadata: metadata("overrides.metadata", given.metadata)?,
+        confinement: None,
     })
 }
 

@@ -4,16 +4,19 @@ use serde_json::{Value, json};
 
 use super::{print_values, rows_of, template::absolute};
 use crate::{
-    args::{DelegateArgs, DelegationCommand, ReportFormat},
+    args::{AdmitArgs, DelegateArgs, DelegationCommand, Format, ReportFormat},
     config::Config,
     error::CommandError,
     exit::Exit,
     node::{Node, token_of},
-    render::Screen,
+    render::{Screen, many_lines, one_line},
 };
 
 /// How long one question about the end waits; it is asked again until there is one.
 const WAIT_SECS: u64 = 60;
+
+/// Files that are named at the end; the diff has all of them.
+const CHANGES_SHOWN_MAX: usize = 20;
 
 pub(super) fn delegate(
     arguments: DelegateArgs,
@@ -28,6 +31,9 @@ pub(super) fn delegate(
         "access": if arguments.read_only { "ro" } else { "rw" },
         "ttlSecs": arguments.ttl,
         "transports": arguments.transport.iter().collect::<Vec<_>>(),
+        "keeping": arguments.keep.as_str(),
+        "quotaBytes": arguments.quota,
+        "lendSecrets": arguments.lend_secrets,
         "background": true,
         "token": token_of(arguments.token_file.as_deref())?,
     });
@@ -43,8 +49,12 @@ pub(super) fn delegate(
     if arguments.format == ReportFormat::Table {
         screen.note(&format!("lent as {id}; Ctrl-C leaves it running"))?;
     }
-    let end = wait(&node, &id)?;
-    show_end(&end, arguments.format, screen)
+    let progress = match arguments.format {
+        ReportFormat::Table => Progress::Shown,
+        ReportFormat::Json => Progress::Hidden,
+    };
+    let end = wait(&node, &id, progress, screen)?;
+    show_end(&node, &end, arguments.format, screen)
 }
 
 pub(super) fn run(
@@ -67,13 +77,13 @@ pub(super) fn run(
         }
         DelegationCommand::Show(arguments) => screen.json(&node.get(&path(&arguments.id))?)?,
         DelegationCommand::Watch(arguments) => {
-            let end = wait(&node, &arguments.id)?;
-            show_end(&end, ReportFormat::Table, screen)?;
+            let end = wait(&node, &arguments.id, Progress::Shown, screen)?;
+            show_end(&node, &end, ReportFormat::Table, screen)?;
         }
         DelegationCommand::Diff(arguments) => {
             let audit = node.get(&format!("{}/audit", path(&arguments.id)))?;
             match audit["diff"].as_str() {
-                Some(diff) => screen.print(diff)?,
+                Some(diff) => screen.print(&many_lines(diff))?,
                 None => screen.json(&audit)?,
             }
         }
@@ -81,40 +91,151 @@ pub(super) fn run(
             node.post(&format!("{}/cancel", path(&arguments.id)), &json!({}))?;
             screen.line(&format!("cancelled {}", arguments.id))?;
         }
+        DelegationCommand::Admit(arguments) => admit(&node, &arguments, screen)?,
+        DelegationCommand::Apply(arguments) => {
+            let applied = node.post(&format!("{}/apply", path(&arguments.id)), &json!({}))?;
+            screen.line(&format!(
+                "applied {} changes of {}",
+                applied["changes"], arguments.id
+            ))?;
+        }
+        DelegationCommand::Discard(arguments) => {
+            node.post(&format!("{}/discard", path(&arguments.id)), &json!({}))?;
+            screen.line(&format!("discarded the changes of {}", arguments.id))?;
+        }
         DelegationCommand::Undo(arguments) => {
             node.post(&format!("{}/undo", path(&arguments.id)), &json!({}))?;
             screen.line(&format!("undid {}", arguments.id))?;
         }
-        DelegationCommand::Prune => screen.json(&node.post("/delegations/prune", &json!({}))?)?,
+        DelegationCommand::Prune => {
+            let pruned = node.post("/delegations/prune", &json!({}))?;
+            screen.line(&format!("removed {}", pruned["removed"]))?;
+        }
     }
     Ok(())
 }
 
-/// Asks until the delegation is over.
-fn wait(node: &Node, id: &str) -> Result<Value, CommandError> {
+/// Lets somebody invite this node: the one token that lending to it needs.
+fn admit(node: &Node, arguments: &AdmitArgs, screen: &mut Screen) -> Result<(), CommandError> {
+    let wanted = json!({
+        "name": arguments.name,
+        "rights": ["a2a", awcp::INVITE_RIGHT],
+        "lifetimeSecs": arguments.lifetime,
+    });
+    let made = node.post("/tokens", &wanted)?;
+    let token = made["token"].as_str().unwrap_or_default();
+    match arguments.output.format {
+        Format::Json => screen.json(&made)?,
+        Format::Quiet => screen.line(token)?,
+        Format::Table => {
+            screen.line(token)?;
+            screen.note(&format!(
+                "keep it in a file on the other machine: it is not shown again\n\
+                 there: agentcraft delegate {} --token-file FILE --dir DIR \"TASK\"",
+                node.url()
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether what happens meanwhile is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Shown,
+    Hidden,
+}
+
+/// Asks until the delegation is over, and tells what happens meanwhile.
+fn wait(
+    node: &Node,
+    id: &str,
+    progress: Progress,
+    screen: &mut Screen,
+) -> Result<Value, CommandError> {
+    let mut told = 0;
     loop {
-        let seen = node.get(&format!("/delegations/{id}/wait?timeout={WAIT_SECS}"))?;
+        let question = format!("/delegations/{id}/wait?timeout={WAIT_SECS}&beyond={told}");
+        let seen = node.get(&question)?;
+        let lines = seen["log"].as_array().cloned().unwrap_or_default();
         let state = seen["state"].as_str().unwrap_or_default();
-        if matches!(state, "completed" | "error" | "cancelled" | "expired") {
+        let is_over = matches!(state, "completed" | "error" | "cancelled" | "expired");
+        if progress == Progress::Shown {
+            // The last line of one that is over is its end, which is told below.
+            let until = lines.len() - usize::from(is_over && !lines.is_empty());
+            for line in lines.iter().take(until).skip(told) {
+                let text = line["text"].as_str().unwrap_or_default();
+                screen.note(&one_line(text))?;
+            }
+        }
+        told = lines.len();
+        if is_over {
             return Ok(seen);
         }
     }
 }
 
-fn show_end(end: &Value, format: ReportFormat, screen: &mut Screen) -> Result<(), CommandError> {
+fn show_end(
+    node: &Node,
+    end: &Value,
+    format: ReportFormat,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    let state = end["state"].as_str().unwrap_or_default();
     match format {
         ReportFormat::Json => screen.json(end)?,
         ReportFormat::Table => {
-            let ending = &end["ending"];
-            let words = ending["summary"].as_str().or(ending["message"].as_str());
-            match words {
-                Some(words) => screen.line(words)?,
-                None => screen.json(ending)?,
+            let ending = &end["ending"][state];
+            match (ending["summary"].as_str(), ending["code"].as_str()) {
+                (Some(summary), _) => {
+                    screen.line(&many_lines(summary))?;
+                    show_changes(node, end, screen)?;
+                }
+                (None, code) => {
+                    let message = ending["message"].as_str().unwrap_or(state);
+                    screen.note(&many_lines(&format!(
+                        "{}: {message}",
+                        code.unwrap_or(state)
+                    )))?;
+                    screen.note(&many_lines(ending["hint"].as_str().unwrap_or_default()))?;
+                }
             }
         }
     }
-    match end["state"].as_str() {
-        Some("completed") => Ok(()),
+    match state {
+        "completed" => Ok(()),
         _ => Err(CommandError::Shown(Exit::Failed)),
     }
+}
+
+/// Which files differ, and what can be done about it.
+fn show_changes(node: &Node, end: &Value, screen: &mut Screen) -> Result<(), CommandError> {
+    let id = end["id"].as_str().unwrap_or_default();
+    if end["side"] != "host" {
+        return Ok(());
+    }
+    let audit = node.get(&format!("/delegations/{id}/audit"))?;
+    let changes = rows_of(&audit, "changes");
+    if changes.is_empty() {
+        screen.note("nothing was changed")?;
+        return Ok(());
+    }
+    for change in changes.iter().take(CHANGES_SHOWN_MAX) {
+        let word = change["change"].as_str().unwrap_or_default();
+        let path = change["path"].as_str().unwrap_or_default();
+        screen.note(&one_line(&format!("  {word:<8}{path}")))?;
+    }
+    if changes.len() > CHANGES_SHOWN_MAX {
+        let more = changes.len() - CHANGES_SHOWN_MAX;
+        screen.note(&format!("  and {more} more"))?;
+    }
+    let next = match end["snapshot"]["status"].as_str() {
+        Some("pending") => format!("not applied yet: `agentcraft delegation apply {id}`"),
+        Some("discarded") => "the changes were discarded".to_owned(),
+        Some(_) | None => {
+            format!("`agentcraft delegation diff {id}` shows them, `undo` takes them back")
+        }
+    };
+    screen.note(&next)?;
+    Ok(())
 }

@@ -14,6 +14,7 @@ pub(super) fn run(config: &Config) -> Result<(), CommandError> {
     log_to_stderr(config);
     let server = mcp::Config {
         socket: config.socket.clone(),
+        home: config.home.clone(),
         version: VERSION.to_owned(),
     };
     // The work is waiting: one thread is enough, and starts fastest.

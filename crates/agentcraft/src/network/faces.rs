@@ -167,6 +167,8 @@ impl Faces<'_> {
         self.endpoints.lending().fill(delegations.clone());
         listener.open_path("/awcp");
         listener.mount(awcp::router(delegations.clone()));
+        let tokens = self.tokens.authenticator();
+        listener.mount(awcp::released_router(delegations.clone(), tokens));
         Ok(delegations)
     }
 

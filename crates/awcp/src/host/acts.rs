@@ -139,6 +139,7 @@ impl HostTask {
                 })
             }
             Transport::Sshfs => {
+                options["view"] = "/".into();
                 let gate = self.gate.lock();
                 let credential = gate.grant.as_ref()?.credential();
                 let (host, port) = self.node.sftp_address()?;
@@ -269,17 +270,17 @@ impl HostTask {
             until: clock::now(),
         };
         let export = exports::Export::of(&self.node, &self.record, grant, transport);
-        let (own, quota_hit) = (self.own.clone(), self.quota_hit);
+        let (own, quota_hit, keeping) = (self.own.clone(), self.quota_hit, self.record.keeping);
         self.step.begin(self.node.tasks(), |stop| async move {
             let collected = match quota_hit {
                 Some(hit) => Err(Failure::new(Code::TaskFailed, hit.to_string())),
-                None => export.collect(&stop).await,
+                None => export.collect(keeping, &stop).await,
             };
-            let input = match collected {
-                Ok(()) => HostInput::Collected,
-                Err(failure) => HostInput::CollectFailed(failure),
+            let event = match collected {
+                Ok(snapshot) => HostEvent::Collected(snapshot),
+                Err(failure) => HostEvent::Input(HostInput::CollectFailed(failure)),
             };
-            let _ = own.send(HostEvent::Input(input)).await; // It has ended meanwhile.
+            let _ = own.send(event).await; // It has ended meanwhile.
         });
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     clock,
     error::chain,
     node::Node,
-    record::HostRecord,
+    record::{HostRecord, Keeping, LogLine, Snapshot, SnapshotStatus},
     shadow::Shadow,
     spool,
     survey::{self, Ignored},
@@ -32,6 +32,14 @@ pub(crate) const DELTA: &str = "delta.tar.zst";
 /// What stays at home, decided when the workspace was lent.
 const IGNORED: &str = "ignored";
 
+/// Where changes are unpacked before they are applied.
+const STAGED: &str = "staged";
+
+/// What the remote reads beside the workspace: what is to be done, and what has happened.
+pub(super) const META: &str = "meta";
+const TASK: &str = "task.md";
+pub(super) const LOG: &str = "log.txt";
+
 /// A list of what stays at home is shorter.
 const IGNORED_MAX: u64 = 64 << 20;
 
@@ -39,7 +47,7 @@ const IGNORED_MAX: u64 = 64 << 20;
 const CONFLICTS_TOLD_MAX: usize = 10;
 
 /// Everything a slow step of the host needs.
-pub(super) struct Export {
+pub(crate) struct Export {
     node: Node,
     id: DelegationId,
     dir: PathBuf,
@@ -48,10 +56,12 @@ pub(super) struct Export {
     grant: Grant,
     transport: Transport,
     quota_bytes: u64,
+    about: String,
+    log: String,
 }
 
 impl Export {
-    pub(super) fn of(node: &Node, record: &HostRecord, grant: Grant, transport: Transport) -> Self {
+    pub(crate) fn of(node: &Node, record: &HostRecord, grant: Grant, transport: Transport) -> Self {
         let id = record.machine.id().clone();
         Self {
             folder: node.export_folder(&id),
@@ -62,6 +72,8 @@ impl Export {
             grant,
             transport,
             quota_bytes: record.quota_bytes,
+            about: about(record),
+            log: log_text(&record.log),
         }
     }
 
@@ -76,10 +88,19 @@ impl Export {
             self.folder.clone(),
             self.node.config().size_max,
         );
+        let (about, log) = (self.about.clone(), self.log.clone());
         let survey = self.blocking(move || {
             files::create_private_dir(&folder).map_err(|error| failed(&error))?;
             let survey = survey::survey(&dir, max)?;
             let list = survey.ignored.to_bytes();
+            let meta = folder.join(META);
+            files::create_private_dir(&meta).map_err(|error| failed(&error))?;
+            for (name, text) in [(TASK, &about), (LOG, &log)] {
+                let file = meta.join(name);
+                let text = text.as_bytes();
+                files::write_atomic(&file, text, Mode::PRIVATE, Durability::ProcessDeath)
+                    .map_err(|error| failed(&error))?;
+            }
             let file = folder.join(IGNORED);
             files::write_atomic(&file, &list, Mode::PRIVATE, Durability::ProcessDeath)
                 .map_err(|error| failed(&error))?;
@@ -125,11 +146,12 @@ impl Export {
             )
         })?;
         let workspace = ConfinedDir::open(&self.dir).map_err(|error| failed(&error))?;
+        let meta = ConfinedDir::open(&self.folder.join(META)).map_err(|error| failed(&error))?;
         let left = self.grant.until.since(clock::now());
         let export = sftp::Export {
             id: self.id.to_string(),
             workspace,
-            meta: None,
+            meta: Some(meta),
             access: match self.grant.access {
                 Access::Ro => sftp::Access::ReadOnly,
                 Access::Rw => sftp::Access::ReadWrite,
@@ -140,37 +162,90 @@ impl Export {
         server.export(export).map_err(|error| failed(&error))
     }
 
-    /// Takes the result home and writes the audit. Changes are applied all or not at all, whoever asks to stop.
-    pub(super) async fn collect(self, stop: &CancellationToken) -> Result<(), Failure> {
+    /// Takes the result home and writes the audit. Changes are applied all or not at all, whoever asks to stop. Gives what
+    /// waits to be applied, if the changes are to wait.
+    pub(crate) async fn collect(
+        self,
+        keeping: Keeping,
+        stop: &CancellationToken,
+    ) -> Result<Option<Snapshot>, Failure> {
         let changed = match (self.transport, self.grant.access) {
-            (Transport::Archive, Access::Rw) => self.take_home(stop).await?,
+            (Transport::Archive, Access::Rw) if keeping != Keeping::Auto => {
+                return self.set_aside(keeping).await;
+            }
+            (Transport::Archive, Access::Rw) => self.take_home(self.folder.clone(), stop).await?,
             (Transport::Archive, Access::Ro) => Vec::new(),
             (Transport::Sshfs, _) => self.look_around().await?,
         };
-        let kept = self.shadow.result(&changed).await;
-        kept.map_err(|why| {
-            Failure::new(
-                Code::TaskFailed,
-                format!("could not keep the result: {why}"),
-            )
-        })
+        self.shadow.result(&changed).await.map_err(not_kept)?;
+        Ok(None)
     }
 
-    async fn take_home(&self, stop: &CancellationToken) -> Result<Vec<PathBuf>, Failure> {
-        let (dir, folder, limits) = (self.dir.clone(), self.folder.clone(), self.limits());
+    /// Keeps the changes for later, and shows what they would do.
+    async fn set_aside(&self, keeping: Keeping) -> Result<Option<Snapshot>, Failure> {
+        let (from, limits, quota) = (self.folder.clone(), self.limits(), self.quota_bytes);
+        let folder = self.node.snapshot_folder(&self.id);
+        let into = folder.clone();
+        let changed = self.blocking(move || {
+            let Some(delta) = open_delta(&from)? else {
+                return Ok(Vec::new());
+            };
+            files::remove_tree(&into).map_err(|error| failed(&error))?;
+            let (delta, _) = unpack_delta(delta, &into, &limits)?;
+            check_quota(&delta, quota)?;
+            for name in [DELTA, IGNORED] {
+                files::copy_atomic(&from.join(name), &into.join(name))
+                    .map_err(|error| failed(&error))?;
+            }
+            Ok(changed_files(&delta))
+        });
+        let changed = changed.await?;
+        let shown = Shadow {
+            workspace: folder.join(STAGED).join(sftp::WORKSPACE),
+            ..self.shadow.clone()
+        };
+        if changed.is_empty() {
+            self.shadow.result(&changed).await.map_err(not_kept)?;
+            return Ok(None);
+        }
+        shown.result(&changed).await.map_err(not_kept)?;
+        let status = match keeping {
+            Keeping::Auto | Keeping::Staged => SnapshotStatus::Pending,
+            Keeping::Discard => SnapshotStatus::Discarded,
+        };
+        if status == SnapshotStatus::Discarded {
+            self.blocking(move || files::remove_tree(&folder).map_err(|error| failed(&error)))
+                .await?;
+        }
+        let id = format!("snap_{}", &uuid::Uuid::new_v4().simple().to_string()[..12]);
+        Ok(Some(Snapshot {
+            id,
+            status,
+            changes: changed.len(),
+        }))
+    }
+
+    /// Applies changes that waited, and writes the audit of what they did.
+    pub(crate) async fn apply_waiting(&self) -> Result<(), Failure> {
+        let folder = self.node.snapshot_folder(&self.id);
+        let never = CancellationToken::new();
+        let changed = self.take_home(folder, &never).await?;
+        self.shadow.result(&changed).await.map_err(not_kept)
+    }
+
+    /// Applies the changes in `folder`, where the list of what stays at home is too.
+    async fn take_home(
+        &self,
+        folder: PathBuf,
+        stop: &CancellationToken,
+    ) -> Result<Vec<PathBuf>, Failure> {
+        let (dir, limits) = (self.dir.clone(), self.limits());
         let (quota, stop) = (self.quota_bytes, stop.clone());
         self.blocking(move || {
-            let file = match spool::open(&folder, DELTA) {
-                Ok(file) => file,
-                Err(error) if error.is_not_found() => return Ok(Vec::new()), // Nothing was changed.
-                Err(error) => return Err(failed(&error)),
+            let Some(delta) = open_delta(&folder)? else {
+                return Ok(Vec::new());
             };
-            let staged = folder.join("staged");
-            files::remove_tree(&staged).map_err(|error| failed(&error))?;
-            files::create_private_dir(&staged).map_err(|error| failed(&error))?;
-            let staged = Folder::open(&staged).map_err(|error| failed(&error))?;
-            let unpacked = archive::unpack_delta(file, None, &staged, &limits);
-            let (delta, content) = unpacked.map_err(|error| failed(&error))?;
+            let (delta, content) = unpack_delta(delta, &folder, &limits)?;
             check_quota(&delta, quota)?;
             if stop.is_cancelled() {
                 return Err(stopped());
@@ -219,8 +294,58 @@ impl Export {
     }
 }
 
+fn about(record: &HostRecord) -> String {
+    let task = &record.task;
+    format!(
+        "# {}\n\n{}\n\nDelegation {}, access {}. The workspace is in ../workspace.\n",
+        task.description,
+        task.prompt,
+        record.machine.id(),
+        match record.machine.offer().access {
+            Access::Ro => "ro",
+            Access::Rw => "rw",
+        },
+    )
+}
+
+pub(super) fn log_text(log: &[LogLine]) -> String {
+    let lines = log
+        .iter()
+        .map(|line| format!("{} {}\n", line.at, line.text));
+    lines.collect()
+}
+
 fn failed(error: &dyn std::error::Error) -> Failure {
     Failure::new(Code::TaskFailed, chain(error))
+}
+
+fn not_kept(why: String) -> Failure {
+    Failure::new(
+        Code::TaskFailed,
+        format!("could not keep the result: {why}"),
+    )
+}
+
+/// The changes that came, if there are any.
+fn open_delta(folder: &Path) -> Result<Option<impl std::io::Read + use<>>, Failure> {
+    match spool::open(folder, DELTA) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(failed(&error)),
+    }
+}
+
+/// Unpacks changes below `folder`, in place of what was unpacked there before.
+fn unpack_delta(
+    delta: impl std::io::Read,
+    folder: &Path,
+    limits: &Limits,
+) -> Result<(Delta, Folder), Failure> {
+    let staged = folder.join(STAGED);
+    files::remove_tree(&staged).map_err(|error| failed(&error))?;
+    files::create_private_dir(&staged).map_err(|error| failed(&error))?;
+    let staged = Folder::open(&staged).map_err(|error| failed(&error))?;
+    archive::unpack_delta(delta, None, &staged, limits).map_err(|error| failed(&error))
 }
 
 fn stopped() -> Failure {

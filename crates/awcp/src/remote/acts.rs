@@ -72,6 +72,7 @@ impl RemoteTask {
         };
         let (point, own) = (self.record.mount_point.clone(), self.own.clone());
         let tasks = self.node.tasks().clone();
+        let sandbox = self.node.sandbox_profile();
         self.step.begin(&self.node.tasks().clone(), |_| async move {
             let shown = point.display().to_string();
             let reserved = tasks.spawn_blocking(move |_| {
@@ -88,7 +89,7 @@ impl RemoteTask {
                     access: Some(admitted.access),
                     ttl: Some(admitted.ttl),
                     transport: Some(admitted.transport),
-                    sandbox: None,
+                    sandbox,
                 }),
                 Ok(false) | Err(_) => RemoteInput::Declined(Failure::new(
                     Code::MountpointDenied,
@@ -114,6 +115,7 @@ impl RemoteTask {
             point: self.record.mount_point.clone(),
             access,
             mount,
+            dialect: self.record.dialect.clone(),
         };
         let (own, plane) = (self.own.clone(), self.plane.clone());
         self.step.begin(self.node.tasks(), |stop| async move {
@@ -133,14 +135,16 @@ impl RemoteTask {
     }
 
     fn begin_task(&mut self) {
-        let (node, own) = (self.node.clone(), self.own.clone());
-        let (point, prompt) = (
-            self.record.mount_point.clone(),
-            self.record.task.prompt.clone(),
-        );
+        let (node, own, plane) = (self.node.clone(), self.own.clone(), self.plane.clone());
+        let prompt = self.record.task.prompt.clone();
         note(&mut self.record.log, "the task has begun".to_owned());
         self.step.begin(self.node.tasks(), |stop| async move {
-            let input = match work::work(&node, point, prompt, &stop).await {
+            let cwd = plane.lock().await.as_ref().map(Plane::cwd);
+            let worked = match cwd {
+                Some(cwd) => work::work(&node, cwd, prompt, &stop).await,
+                None => Err(Failure::new(Code::MountFailed, "the workspace is gone")),
+            };
+            let input = match worked {
                 Ok(report) => RemoteInput::TaskDone(report),
                 Err(failure) => RemoteInput::TaskFailed(failure),
             };

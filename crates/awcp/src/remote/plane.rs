@@ -14,7 +14,8 @@ use crate::{
     error::chain,
     node::Node,
     peer::PeerError,
-    record::WayHome,
+    record::{Dialect, WayHome},
+    released::ZIPPED,
     spool::{self, Stoppable},
 };
 
@@ -36,7 +37,17 @@ pub(super) enum Plane {
         delta_url: Option<String>,
         token: String,
     },
-    Mounted(Box<Mount>),
+    /// Unpacked, one folder for each resource; what it becomes is fetched by the delegator.
+    Zipped {
+        node: Node,
+        point: PathBuf,
+        resources: Vec<String>,
+        result: PathBuf,
+    },
+    Mounted {
+        mount: Box<Mount>,
+        cwd: PathBuf,
+    },
 }
 
 /// What is needed to bring a workspace here.
@@ -46,6 +57,7 @@ pub(super) struct Bringing {
     pub(super) point: PathBuf,
     pub(super) access: Access,
     pub(super) mount: seed::Mount,
+    pub(super) dialect: Dialect,
 }
 
 /// Where the host wants to hear how it went, if it is one that says so.
@@ -64,6 +76,9 @@ fn option(mount: &seed::Mount, name: &str) -> Option<String> {
 
 impl Bringing {
     pub(super) async fn unpack(self, stop: &CancellationToken) -> Result<Plane, Failure> {
+        if let Dialect::Released { resources } = self.dialect.clone() {
+            return self.unpack_zip(resources, stop).await;
+        }
         let denied = || Failure::new(Code::AuthFailed, "START of an archive carries no token");
         let token = convert::token(self.mount.credential.as_ref()).ok_or_else(denied)?;
         let checksum = option(&self.mount, "checksum");
@@ -107,6 +122,37 @@ impl Bringing {
         })
     }
 
+    /// The archive came with START and lies in the stage.
+    async fn unpack_zip(
+        self,
+        resources: Vec<String>,
+        stop: &CancellationToken,
+    ) -> Result<Plane, Failure> {
+        let limits = limits(&self.node);
+        let (stage, point) = (self.node.stage_folder(&self.id), self.point.clone());
+        let (names, stop) = (resources.clone(), stop.clone());
+        let unpacking = self.node.tasks().spawn_blocking(move |_| {
+            let file = spool::open_seekable(&stage, ZIPPED).map_err(|error| failed(&error))?;
+            let into = Folder::open(&point).map_err(|error| failed(&error))?;
+            archive::unpack_zip(file, &into, &limits).map_err(|error| failed(&error))?;
+            if stop.is_cancelled() {
+                return Err(Failure::new(Code::Cancelled, "it was stopped"));
+            }
+            // An empty resource may not be in the archive at all.
+            for name in names {
+                files::create_dir_all(&point.join(name)).map_err(|error| failed(&error))?;
+            }
+            Ok(())
+        });
+        unpacking.await.unwrap_or_else(|_| Err(closing()))?;
+        Ok(Plane::Zipped {
+            point: self.point,
+            result: self.node.results_root().join(format!("{}.zip", self.id)),
+            node: self.node,
+            resources,
+        })
+    }
+
     pub(super) async fn mount(self) -> Result<Plane, Failure> {
         let missing = |what: &str| {
             Failure::new(
@@ -137,10 +183,15 @@ impl Bringing {
             Some(line) => (HostTrust::Pinned(line), Links::Contained),
             None => (HostTrust::FirstUse, Links::Contained),
         };
+        // A host with a view shows what the task is beside the workspace.
+        let (path, cwd) = match option(&self.mount, "view") {
+            Some(view) => (view, self.point.join(sftp::WORKSPACE)),
+            None => (self.mount.export_locator.clone(), self.point.clone()),
+        };
         let plan = MountPlan {
             host: endpoint.host,
             port: endpoint.port,
-            path: self.mount.export_locator.clone(),
+            path,
             user: endpoint.user,
             key,
             trust,
@@ -158,25 +209,77 @@ impl Bringing {
         };
         let opened = Mount::open(plan, self.node.guardian(), self.node.tasks()).await;
         opened
-            .map(|mount| Plane::Mounted(Box::new(mount)))
+            .map(|mount| Plane::Mounted {
+                mount: Box::new(mount),
+                cwd,
+            })
             .map_err(|error| not_mounted(&error))
     }
 }
 
 impl Plane {
+    /// Where the agent works.
+    pub(super) fn cwd(&self) -> PathBuf {
+        match self {
+            Self::Unpacked { point, .. } => point.clone(),
+            Self::Zipped {
+                point, resources, ..
+            } => match resources.as_slice() {
+                [only] => point.join(only),
+                _ => point.clone(),
+            },
+            Self::Mounted { cwd, .. } => cwd.clone(),
+        }
+    }
+
     /// Brings everything written to the host. What was written into a workspace lent for reading stays behind.
     pub(super) async fn flush(&self, access: Access) -> Result<(), Failure> {
         match (self, access) {
-            (Self::Mounted(mount), _) => match mount.is_alive().await {
+            (Self::Mounted { mount, .. }, _) => match mount.is_alive().await {
                 true => Ok(()),
                 false => Err(Failure::new(
                     Code::MountFailed,
                     "the workspace does not answer any more",
                 )),
             },
-            (Self::Unpacked { .. }, Access::Ro) => Ok(()),
+            (Self::Zipped { .. }, Access::Rw) => self.pack_result().await,
+            (Self::Unpacked { .. } | Self::Zipped { .. }, Access::Ro) => Ok(()),
             (Self::Unpacked { .. }, Access::Rw) => self.send_delta().await,
         }
+    }
+
+    /// Everything as it became: that dialect knows no delta.
+    async fn pack_result(&self) -> Result<(), Failure> {
+        let Self::Zipped {
+            node,
+            point,
+            resources,
+            result,
+        } = self
+        else {
+            return Ok(());
+        };
+        let (point, names, result) = (point.clone(), resources.clone(), result.clone());
+        let limits = limits(node);
+        let packing = node.tasks().spawn_blocking(move |_| {
+            let opened = names.iter().map(|name| {
+                let folder = Folder::open(&point.join(name)).map_err(|error| failed(&error))?;
+                Ok((name.as_str(), folder))
+            });
+            let opened: Vec<(&str, Folder)> = opened.collect::<Result<_, Failure>>()?;
+            let folders: Vec<(&str, &Folder)> = opened
+                .iter()
+                .map(|(name, folder)| (*name, folder))
+                .collect();
+            let (Some(root), Some(name)) = (result.parent(), result.file_name()) else {
+                return Err(closing());
+            };
+            let name = name.to_string_lossy();
+            let file = spool::create(root, &name).map_err(|error| failed(&error))?;
+            let packed = archive::pack_zip(&folders, &everything, &limits, file);
+            packed.map(drop).map_err(|error| failed(&error))
+        });
+        packing.await.unwrap_or_else(|_| Err(closing()))
     }
 
     async fn send_delta(&self) -> Result<(), Failure> {
@@ -224,8 +327,8 @@ impl Plane {
 
     pub(super) async fn take_down(self) {
         match self {
-            Self::Unpacked { .. } => {} // It goes with its folder.
-            Self::Mounted(mount) => {
+            Self::Unpacked { .. } | Self::Zipped { .. } => {} // It goes with its folder.
+            Self::Mounted { mount, .. } => {
                 if let Err(error) = mount.unmount().await {
                     tracing::warn!(%error, "a lent workspace could not be unmounted");
                 }

@@ -10,8 +10,8 @@ use domain::{
     turn::{Dialect, Raw, Stop},
 };
 use engine::{
-    Create, CreateSession, Engine, EngineError, NativeOpen, NativeSession, Overrides, Prompt,
-    TurnOptions, TurnOutcome,
+    Confinement, Create, CreateSession, Engine, EngineError, NativeOpen, NativeSession, Overrides,
+    Prompt, TurnOptions, TurnOutcome, Walls,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -45,6 +45,7 @@ pub(super) async fn work(
             launch_mode: Some(LaunchMode::OneShot),
             workspace_policy: Some(WorkspacePolicy::Ephemeral),
             metadata: BTreeMap::from([(MARK.to_owned(), "lent".to_owned())]),
+            confinement: Some(confinement(node, cwd.clone())),
             ..Overrides::default()
         },
     };
@@ -52,7 +53,10 @@ pub(super) async fn work(
         .create(create)
         .await
         .map_err(|error| failed(&error))?;
-    let outcome = turn(engine, &name, cwd, prompt, stop).await;
+    let outcome = match is_confined(node, &name) {
+        true => turn(engine, &name, cwd, prompt, stop).await,
+        false => Err(EngineError::NotStarted { name: name.clone() }),
+    };
     let destroyed = engine.destroy(name.as_str(), Force::Yes).await;
     if let Err(error) = destroyed {
         tracing::warn!(agent = %name, error = %chain(&error), "an agent of a lent workspace is left");
@@ -69,6 +73,46 @@ pub(super) async fn work(
         Stop::Cancelled => Err(Failure::new(Code::Cancelled, "the task was cancelled")),
         Stop::Failed { message } => Err(Failure::new(Code::TaskFailed, message)),
     }
+}
+
+/// Whether the sandbox that was declared holds this agent: it holds processes that last.
+fn is_confined(node: &Node, name: &Name) -> bool {
+    let has_process = matches!(
+        node.engine().sessions().driver(name),
+        Err(EngineError::NotStarted { .. })
+    );
+    node.config().sandbox.is_none() || has_process
+}
+
+/// Where the agent's programs run, and what holds them there.
+fn confinement(node: &Node, cwd: PathBuf) -> Confinement {
+    let sandbox = node.config().sandbox.as_ref().map(|sandbox| Walls {
+        read: sandbox.read.clone(),
+        write: sandbox.write.clone(),
+        network: sandbox.network,
+    });
+    Confinement {
+        environment: git_settings(),
+        cwd,
+        sandbox,
+    }
+}
+
+/// Numbers and times of files differ here from those at home. With these settings git compares what stays the same,
+/// instead of reading every file again, and takes the folder for its own though somebody else's user owns it.
+fn git_settings() -> BTreeMap<String, String> {
+    let settings = [
+        ("core.checkStat", "minimal"),
+        ("core.trustctime", "false"),
+        ("safe.directory", "*"),
+    ];
+    let mut variables =
+        BTreeMap::from([("GIT_CONFIG_COUNT".to_owned(), settings.len().to_string())]);
+    for (number, (key, value)) in settings.into_iter().enumerate() {
+        variables.insert(format!("GIT_CONFIG_KEY_{number}"), key.to_owned());
+        variables.insert(format!("GIT_CONFIG_VALUE_{number}"), value.to_owned());
+    }
+    variables
 }
 
 async fn turn(

@@ -251,6 +251,8 @@ pub(super) fn create(to: &Scene, dir: &Path, prompt: &str) -> Create {
         transports: vec![Transport::Archive],
         quota_bytes: None,
         secrets: Secrets::Refuse,
+        keeping: crate::Keeping::Auto,
+        continues: None,
     }
 }
 

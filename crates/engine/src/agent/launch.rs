@@ -2,21 +2,26 @@
 
 use std::{
     collections::BTreeMap,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     path::PathBuf,
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
-use catalog::{EnvironmentPattern, Interaction, Program, Template, launch_command};
+use catalog::{EnvironmentPattern, Interaction, Program, launch_command};
 use domain::{Name, lifecycle::Process};
-use platform::{Guardian, Owner, OwnerTag, Spawn, Stream, base_environment};
+use platform::{
+    Guardian, Owner, OwnerTag, Sandbox, Spawn, Stream, base_environment, sandbox::Network,
+};
 
 use super::{AgentRecord, log::AgentLog};
 use crate::{DriverSurroundings, Drivers, EngineConfig, LauncherMode};
 
 /// Numbers that no process can have, since the kernel's own stop below four million.
 static NEXT_MOCK_PID: AtomicU32 = AtomicU32::new(1 << 30);
+
+/// The role of our own program that enters a sandbox and becomes another one.
+pub(crate) const SANDBOXED: &str = "sandboxed-program";
 
 /// Turns records into plans.
 #[derive(Debug)]
@@ -76,15 +81,19 @@ impl Launcher {
                 process: Process { pid, started: 0 },
             });
         }
-        let environment = launch_environment(&self.config, &record.template, &command.environment);
+        let environment = launch_environment(&self.config, record, &command.environment);
         let speaker = command
             .speaks_acp()
             .then(|| Box::new(Speaker { drivers, around }));
+        let program = self.program(&command.program);
+        let args = command.args.into_iter().map(OsString::from).collect();
+        let (program, args) = self.confine(record, program, args, &environment);
+        let confined = record.confinement.as_ref();
         let spawn = Spawn {
-            program: self.program(&command.program),
-            args: command.args.into_iter().map(OsString::from).collect(),
+            program,
+            args,
             env: environment,
-            cwd: dir.clone(),
+            cwd: confined.map_or(dir, |confined| &confined.cwd).clone(),
             stdin: Stream::Piped,
             stdout: Stream::Piped,
             stderr: Stream::Piped,
@@ -102,6 +111,39 @@ impl Launcher {
             log,
             speaker,
         })
+    }
+
+    /// The command line that becomes the program inside its sandbox, where it has one.
+    fn confine(
+        &self,
+        record: &AgentRecord,
+        program: PathBuf,
+        args: Vec<OsString>,
+        environment: &BTreeMap<OsString, OsString>,
+    ) -> (PathBuf, Vec<OsString>) {
+        let confinement = record.confinement.as_ref();
+        let walls = confinement.and_then(|confined| Some((confined, confined.sandbox.as_ref()?)));
+        let Some((confined, walls)) = walls else {
+            return (program, args);
+        };
+        let mut sandbox = Sandbox {
+            read: walls.read.clone(),
+            write: walls.write.clone(),
+            network: match walls.network {
+                true => Network::Internet,
+                false => Network::None,
+            },
+        };
+        let path = environment.get(OsStr::new("PATH")).cloned();
+        sandbox.read.push(self.config.executable.clone());
+        sandbox
+            .read
+            .extend(std::env::split_paths(&path.unwrap_or_default()));
+        let own = record.place.dir();
+        sandbox.write.extend([confined.cwd.clone(), own.clone()]);
+        let mut words = vec![OsString::from(SANDBOXED)];
+        words.extend(sandbox.arguments(program.as_os_str(), &args));
+        (self.config.executable.clone(), words)
     }
 
     /// Where an agent's own words beside its protocol go.
@@ -128,9 +170,10 @@ impl Launcher {
 /// The few variables every program needs, those its backend needs, and those its template sets.
 pub(crate) fn launch_environment(
     config: &EngineConfig,
-    template: &Template,
+    record: &AgentRecord,
     patterns: &[EnvironmentPattern],
 ) -> BTreeMap<OsString, OsString> {
+    let template = &record.template;
     let inherited = || {
         config
             .environment
@@ -148,5 +191,13 @@ pub(crate) fn launch_environment(
             .iter()
             .map(|(key, value)| (key.into(), value.into())),
     );
+    if let Some(confined) = &record.confinement {
+        let set = confined.environment.iter();
+        environment.extend(set.map(|(key, value)| (key.into(), value.into())));
+        if confined.sandbox.is_some() {
+            // The machine's own folder for such files is outside.
+            environment.insert("TMPDIR".into(), record.place.dir().into());
+        }
+    }
     environment
 }

@@ -27,6 +27,30 @@ pub(crate) struct AgentRecord {
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
     pub(crate) lifecycle: Lifecycle,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) confinement: Option<Confinement>,
+}
+
+/// A folder beside its own that an agent's programs work in, and what holds them there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confinement {
+    pub cwd: PathBuf,
+    /// Variables for what is run there.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Without one nothing but the agent's own policy holds it.
+    #[serde(default)]
+    pub sandbox: Option<Walls>,
+}
+
+/// What the kernel lets a process of the agent touch beside its own folder, the one it works in, and the system's files.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Walls {
+    #[serde(default)]
+    pub read: Vec<PathBuf>,
+    #[serde(default)]
+    pub write: Vec<PathBuf>,
+    pub network: bool,
 }
 
 /// Where an agent works.

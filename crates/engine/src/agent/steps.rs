@@ -109,7 +109,7 @@ async fn exec(
     let spawn = Spawn {
         program: command.into(),
         args: args.iter().map(OsString::from).collect(),
-        env: launch_environment(&launcher.config, &record.template, &[]),
+        env: launch_environment(&launcher.config, record, &[]),
         cwd: record.place.dir().clone(),
         stdin: Stream::Null,
         stdout: Stream::Piped,

@@ -112,6 +112,7 @@ fn record(create: &Create, template: Template, place: Place) -> AgentRecord {
         created_at: now,
         updated_at: now,
         lifecycle: Lifecycle::new(mode, auto_destroy),
+        confinement: overrides.confinement.clone(),
     }
 }
 

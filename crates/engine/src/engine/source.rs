@@ -198,7 +198,7 @@ pub(crate) fn surroundings(
         owner: launcher.owner.clone(),
         agent: record.name.to_string(),
         workspace: dir.clone(),
-        environment: launch_environment(&launcher.config, template, &patterns),
+        environment: launch_environment(&launcher.config, record, &patterns),
         start_timeout: template
             .start_timeout_ms
             .map_or(START_TIMEOUT, Duration::from_millis),

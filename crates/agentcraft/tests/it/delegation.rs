@@ -1,0 +1,200 @@
+//! Lending between two nodes: two real daemons, the command line on one of them, an agent that works on the other.
+
+mod ends;
+mod faces;
+mod planes;
+mod sandbox;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde_json::{Value, json};
+use testkit::{Output, TestDaemon, eventually};
+
+use crate::node;
+
+/// How lent folders travel.
+const ARCHIVE: &str = "archive";
+const SSHFS: &str = "sshfs";
+
+/// A host that lends and a remote whose built-in agent may do everything in what it is lent.
+struct Pair {
+    host: TestDaemon,
+    remote: TestDaemon,
+    token: PathBuf,
+}
+
+impl Pair {
+    fn new() -> Self {
+        Self::with("")
+    }
+
+    /// The remote has these settings in addition.
+    fn with(settings: &str) -> Self {
+        let host = node()
+            .listening()
+            .file("config.toml", "[lending]\nsftp = \"127.0.0.1:0\"\n");
+        let remote = format!("[lending]\nexecutor = \"worker\"\n{settings}");
+        let remote = node().listening().file("config.toml", remote);
+        Self::of(host.start(), remote.start())
+    }
+
+    fn of(host: TestDaemon, remote: TestDaemon) -> Self {
+        let kinds = [
+            "read", "edit", "delete", "move", "search", "execute", "other",
+        ];
+        let rule = json!({"kind": kinds, "decision": "allow", "destructive": true});
+        let worker = json!({"backend": {"type": "builtin"}, "permissions": {"rules": [rule]}});
+        remote.template("worker", worker);
+        let admitted = remote.cli(&["delegation", "admit", "host", "-f", "quiet"]);
+        assert_eq!(admitted.code, 0, "{admitted:?}");
+        let token = host.scratch("remote.token");
+        fs::create_dir_all(token.parent().unwrap()).unwrap();
+        fs::write(&token, admitted.stdout).unwrap();
+        Self {
+            host,
+            remote,
+            token,
+        }
+    }
+
+    /// A folder of the host's with these files.
+    fn folder(&self, files: &[(&str, &str)]) -> PathBuf {
+        let folder = self.host.scratch("app");
+        fs::create_dir_all(&folder).unwrap();
+        for (path, text) in files {
+            let path = folder.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    /// `agentcraft delegate`, as a person would type it.
+    fn delegate(&self, folder: &Path, task: &str, more: &[&str]) -> Output {
+        let (url, folder) = (self.remote.url(), folder.to_str().unwrap());
+        let token = self.token.to_str().unwrap();
+        let fixed = [
+            "delegate",
+            &url,
+            task,
+            "--dir",
+            folder,
+            "--token-file",
+            token,
+        ];
+        self.host.cli(&[&fixed, more].concat())
+    }
+
+    /// The same in the background; its id.
+    fn begin(&self, folder: &Path, task: &str, more: &[&str]) -> String {
+        let begun = self.delegate(folder, task, &[more, &["--background"]].concat());
+        assert_eq!(begun.code, 0, "{begun:?}");
+        begun.stdout.trim().to_owned()
+    }
+
+    fn show(&self, id: &str) -> Value {
+        let shown = self.host.cli(&["delegation", "show", id]);
+        serde_json::from_str(&shown.stdout).unwrap_or_else(|_| panic!("{shown:?}"))
+    }
+
+    /// Waits for the end, whatever it is.
+    fn ended(&self, id: &str) -> Value {
+        self.host.cli(&["delegation", "watch", id]);
+        self.show(id)
+    }
+
+    /// Where the agent works, once it does.
+    fn mount_point(&self, id: &str) -> PathBuf {
+        self.remote.home().join("lent").join(id)
+    }
+
+    /// On neither side anything of it is there: mounts, folders, keys, archives, processes, locks.
+    fn left_nothing(&self) {
+        for (daemon, folders) in [
+            (&self.host, ["lending/exports", "lending/snapshots"]),
+            (&self.remote, ["lending/taken", "lent"]),
+        ] {
+            for folder in folders {
+                let folder = daemon.home().join(folder);
+                eventually(&format!("{} is empty", folder.display()), || {
+                    entries(&folder).is_empty()
+                });
+            }
+        }
+        let home = self.remote.home();
+        eventually("no mount is left", || mounts_below(&home).is_empty());
+        eventually("no sshfs is left", || {
+            processes_about(&home, "sshfs").is_empty()
+        });
+        let agents = self.remote.cli(&["agent", "list", "-f", "quiet"]);
+        assert_eq!(agents.stdout.trim(), "", "{agents:?}");
+        for daemon in [&self.host, &self.remote] {
+            // The first takes the audits away, which are kept on purpose; then nothing more is found.
+            assert_eq!(daemon.cli(&["delegation", "prune"]).code, 0);
+            assert_eq!(daemon.cli(&["delegation", "prune"]).stdout, "removed 0\n");
+        }
+    }
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+fn mounts_below(folder: &Path) -> Vec<String> {
+    let folder = folder.to_str().unwrap();
+    let mounts = fs::read_to_string("/proc/mounts").unwrap();
+    let below = mounts.lines().filter(|line| line.contains(folder));
+    below.map(str::to_owned).collect()
+}
+
+/// Processes that run this program and name this folder in their arguments.
+fn processes_about(folder: &Path, program: &str) -> Vec<u32> {
+    let folder = folder.to_str().unwrap();
+    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&line).into_owned();
+        (line.starts_with(program) || line.contains(&format!("/{program}\0")))
+            .then_some(())
+            .filter(|()| line.contains(folder))
+            .map(|()| pid)
+    });
+    pids.collect()
+}
+
+/// Whether folders can be mounted here; says so where they cannot.
+fn can_mount() -> bool {
+    let runs = |program: &str| {
+        let found = Command::new(program)
+            .arg("--version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        found.is_ok()
+    };
+    let can = runs("sshfs") && runs("fusermount3") && Path::new("/dev/fuse").exists();
+    if !can {
+        println!("skipped: sshfs, fusermount3 and /dev/fuse are needed");
+    }
+    can
+}
+
+/// The planes that work on this machine.
+fn planes() -> Vec<&'static str> {
+    match can_mount() {
+        true => vec![ARCHIVE, SSHFS],
+        false => vec![ARCHIVE],
+    }
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = path.as_ref();
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}

@@ -1,0 +1,163 @@
+//! Every end of a delegation, and what is left after it: nothing.
+
+use std::{fs, path::Path};
+
+use testkit::{eventually, kill};
+
+use super::{Pair, SSHFS, planes, processes_about, read};
+
+/// The agent writes a line every moment, and says at home that it does.
+const WRITING: &str = "/run while :; do date +%s%N >> ticks; sync; sleep 0.02; done";
+const WAITING: &str = "/run touch here; sleep 1000";
+
+fn size(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |metadata| metadata.len())
+}
+
+/// The agent has begun: over a mount its first file is at home, as an archive it is at the remote.
+fn began(pair: &Pair, id: &str, folder: &Path, file: &str) {
+    let (home, away) = (folder.join(file), pair.mount_point(id).join(file));
+    eventually("the agent works", || {
+        size(&home) > 0 || home.exists() || away.exists()
+    });
+}
+
+#[test]
+fn a_cancelled_delegation_ends_at_once_and_leaves_nothing() {
+    for plane in planes() {
+        let pair = Pair::new();
+        let folder = pair.folder(&[("a.txt", "one\n")]);
+        let id = pair.begin(&folder, WAITING, &["--transport", plane]);
+        began(&pair, &id, &folder, "here");
+        let cancelled = pair.host.cli(&["delegation", "cancel", &id]);
+        assert_eq!(cancelled.code, 0, "{plane}: {cancelled:?}");
+        let end = pair.show(&id);
+        assert_eq!(end["state"], "cancelled", "{plane}: {end}");
+        pair.left_nothing();
+        assert_eq!(read(folder.join("a.txt")), "one\n", "{plane}");
+    }
+}
+
+#[test]
+fn a_lease_that_ends_during_a_write_stops_it_and_leaves_nothing() {
+    for plane in planes() {
+        let pair = Pair::new();
+        let folder = pair.folder(&[("a.txt", "one\n")]);
+        let id = pair.begin(&folder, WRITING, &["--transport", plane, "--ttl", "3"]);
+        let end = pair.ended(&id);
+        assert_eq!(end["state"], "expired", "{plane}: {end}");
+        assert_eq!(
+            end["ending"]["expired"]["code"], "EXPIRED",
+            "{plane}: {end}"
+        );
+        // Whoever has seen the end finds a folder that nobody writes to.
+        let ticks = folder.join("ticks");
+        let written = size(&ticks);
+        pair.left_nothing();
+        assert_eq!(size(&ticks), written, "{plane}");
+        assert_eq!(plane == SSHFS, written > 0, "{plane}");
+    }
+}
+
+#[test]
+fn a_remote_that_is_killed_is_clean_once_it_is_back_and_its_host_is_told() {
+    for plane in planes() {
+        let mut pair = Pair::new();
+        let folder = pair.folder(&[("a.txt", "one\n")]);
+        let id = pair.begin(&folder, WAITING, &["--transport", plane]);
+        began(&pair, &id, &folder, "here");
+        // It comes back where it was: its host knows no other address.
+        let address = pair.remote.url().replace("http://", "");
+        pair.remote.kill();
+        pair.remote.set_env("AGENTCRAFT_LISTEN", Some(&address));
+        pair.remote.start();
+        let end = pair.ended(&id);
+        assert_eq!(end["state"], "error", "{plane}: {end}");
+        pair.left_nothing();
+    }
+}
+
+#[test]
+fn a_host_that_is_killed_takes_everything_back_once_it_is_up_again() {
+    for plane in planes() {
+        let mut pair = Pair::new();
+        let folder = pair.folder(&[("a.txt", "one\n")]);
+        let id = pair.begin(&folder, WAITING, &["--transport", plane]);
+        began(&pair, &id, &folder, "here");
+        let address = pair.host.url().replace("http://", "");
+        pair.host.kill();
+        pair.host.set_env("AGENTCRAFT_LISTEN", Some(&address));
+        pair.host.start();
+        let cancelled = pair.host.cli(&["delegation", "cancel", &id]);
+        assert_eq!(cancelled.code, 0, "{plane}: {cancelled:?}");
+        let end = pair.ended(&id);
+        assert!(
+            end["state"] == "cancelled" || end["state"] == "error",
+            "{plane}: {end}"
+        );
+        pair.left_nothing();
+    }
+}
+
+#[test]
+fn a_mount_whose_program_is_killed_never_bares_the_folder_and_the_delegation_fails() {
+    if !super::can_mount() {
+        return;
+    }
+    let pair = Pair::new();
+    let folder = pair.folder(&[("a.txt", "one\n")]);
+    let task = "/run touch here; while cat a.txt > /dev/null 2>&1; do sleep 0.05; done; \
+                echo bare > ./leaked; echo bare > $OLDPWD/leaked; true";
+    let id = pair.begin(&folder, task, &["--transport", SSHFS]);
+    began(&pair, &id, &folder, "here");
+    let home = pair.remote.home();
+    for pid in processes_about(&home, "sshfs") {
+        kill(pid, "KILL");
+    }
+    let end = pair.ended(&id);
+    assert_eq!(end["state"], "error", "{end}");
+    assert!(!pair.mount_point(&id).join("leaked").exists());
+    pair.left_nothing();
+}
+
+#[test]
+fn an_agent_that_is_killed_fails_the_task_in_words() {
+    for plane in planes() {
+        let pair = Pair::new();
+        let folder = pair.folder(&[("a.txt", "one\n")]);
+        let lent = pair.delegate(&folder, "/run kill -9 $PPID", &["--transport", plane]);
+        assert_eq!(lent.code, 1, "{plane}: {lent:?}");
+        assert!(lent.stderr.contains("TASK_FAILED"), "{plane}: {lent:?}");
+        pair.left_nothing();
+    }
+}
+
+#[test]
+fn a_second_writer_waits_for_the_first_and_loses_nothing() {
+    let pair = Pair::new();
+    let folder = pair.folder(&[("a.txt", "0\n")]);
+    let first = pair.begin(&folder, "/run sleep 0.5; echo first >> a.txt", &[]);
+    let second = pair.begin(&folder, "/run echo second >> a.txt", &[]);
+    for id in [&first, &second] {
+        let end = pair.ended(id);
+        assert_eq!(end["state"], "completed", "{end}");
+    }
+    assert_eq!(read(folder.join("a.txt")), "0\nfirst\nsecond\n");
+    pair.left_nothing();
+}
+
+#[test]
+fn a_quota_that_is_reached_is_named_and_how_much_it_was() {
+    for plane in planes() {
+        let pair = Pair::new();
+        let folder = pair.folder(&[("a.txt", "one\n")]);
+        let task = "/run head -c 300000 /dev/zero > big; sync; true";
+        let more = ["--transport", plane, "--quota", "100000"];
+        let lent = pair.delegate(&folder, task, &more);
+        assert_eq!(lent.code, 1, "{plane}: {lent:?}");
+        for word in ["TASK_FAILED", "quota of 100000 bytes"] {
+            assert!(lent.stderr.contains(word), "{plane}: {lent:?}");
+        }
+        pair.left_nothing();
+    }
+}
