@@ -224,7 +224,8 @@ async fn build(config: &Config, tasks: &Tasks) -> anyhow::Result<(Engine, Childr
     Ok((engine, Children { guardian, owner }, endpoints))
 }
 
-fn agent_logs(config: &Config) -> PathBuf {
+/// Where agents' own words beside their protocol go.
+pub(crate) fn agent_logs(config: &Config) -> PathBuf {
     config.home.join("logs").join("agents")
 }
 

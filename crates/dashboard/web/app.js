@@ -127,7 +127,9 @@ async function open() {
   for (const link of document.querySelectorAll("nav a")) {
     if (link.hash === `#${part}`) {
       link.setAttribute("aria-current", "page");
-      link.scrollIntoView({ block: "nearest", inline: "center" });
+      // Not scrollIntoView: with it the next Tab would begin here instead of at the top of the page.
+      const nav = link.closest("nav");
+      nav.scrollLeft = link.offsetLeft - (nav.clientWidth - link.offsetWidth) / 2;
     } else link.removeAttribute("aria-current");
   }
   document.title = `${title} · AgentCraft`;

@@ -1,0 +1,238 @@
+//! The node's page in a real browser: everything a person does there, by mouse and by keys, in both themes, at both
+//! widths, and over breaks of the line.
+//!
+//! Each test drives a script of Playwright's that prints one line per step, so that a failure names the step.
+
+mod browser;
+
+use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt, path::Path};
+
+use browser::{Browser, browser};
+use serde_json::json;
+use testkit::{Builder, TestDaemon, eventually};
+
+use crate::{network::http::Http, node};
+
+const RELEASE: &str = "name: release
+description: Checks the tree, builds it, asks somebody, and publishes
+inputs:
+  - {name: version, type: string, required: true, description: 'What to call it, such as 1.4.0'}
+  - {name: channel, type: string, default: beta, validation: {enum: [stable, beta, nightly]}}
+  - {name: retries, type: integer, default: 2, validation: {min: 0, max: 5}}
+  - {name: dry_run, type: boolean}
+states:
+  initial: check
+  check: {type: command, command: 'echo checking {{.inputs.version}}', on_success: build, on_failure: failed}
+  build: {type: agent, provider: 'agent:writer', prompt: /slow 3 20, on_success: publish, on_failure: failed}
+  publish: {type: command, command: echo published, approval: {message: 'Publish {{.inputs.version}}?'}, on_success: done, on_failure: failed}
+  done: {type: terminal, message: '{{.inputs.version}} is out'}
+  failed: {type: terminal, status: failure, message: not published}
+";
+
+/// Works on what is lent to it: changes a file and adds one, or goes on until it is ended.
+const WORKER: &str = r#"#!/bin/sh
+case "$1" in
+  *wait*) sleep 1000 ;;
+  *) sed -i s/two/2/ notes.txt; echo done > result.txt; echo "Counted with digits." ;;
+esac
+"#;
+
+/// A node with the templates of the tests, and a workflow.
+fn prepared() -> Builder {
+    node()
+        .listening()
+        .file("configs/workflows/release.yaml", RELEASE)
+        .file("config.toml", "[http]\nname = \"desk\"\n")
+}
+
+fn templates(daemon: &TestDaemon) {
+    let described = |backend, words| json!({"backend": {"type": backend, "config": {"workflow": "*"}}, "description": words});
+    daemon.template(
+        "writer",
+        json!({"backend": {"type": "builtin"}, "description": "Reads, writes and runs things in its workspace"}),
+    );
+    daemon.template(
+        "flows",
+        described("workflow", "Runs every workflow of this node"),
+    );
+}
+
+/// Two agents: one that writes, one that runs workflows.
+fn agents(daemon: &TestDaemon) {
+    templates(daemon);
+    let mut client = daemon.client();
+    for name in ["writer", "flows"] {
+        client.ok("agent.create", json!({"name": name, "template": name}));
+    }
+    client.ok("agent.start", json!({"name": "writer"}));
+}
+
+/// One prompt through the network, to its end.
+fn run_through_the_network(daemon: &TestDaemon) {
+    let body = json!({
+        "agent_name": "writer", "mode": "sync",
+        "input": [{"parts": [{"content": "hello from the network"}]}],
+    });
+    let run = Http::owner(daemon).post("/runs", &body).ok();
+    assert_eq!(run["status"], "completed");
+}
+
+/// A node that takes workspaces, known to the other as a peer.
+fn peer_of(daemon: &TestDaemon) -> TestDaemon {
+    let peer = node()
+        .listening()
+        .file(
+            "config.toml",
+            "[http]\nname = \"build-box\"\n[lending]\nexecutor = \"worker\"\n",
+        )
+        .start();
+    let program = peer.scratch("worker");
+    fs::create_dir_all(program.parent().unwrap()).unwrap();
+    fs::write(&program, WORKER).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    peer.template(
+        "worker",
+        json!({"backend": {"type": "command", "config": {"executablePath": program}}, "description": "Works on what others lend"}),
+    );
+    let mut client = peer.client();
+    client.ok(
+        "agent.create",
+        json!({"name": "worker", "template": "worker"}),
+    );
+    let known = json!({"url": peer.url(), "token": peer.token()});
+    Http::owner(daemon).post("/peers", &known).ok();
+    peer
+}
+
+/// Lends a folder with a file of three lines, and gives the delegation's id.
+fn lend(daemon: &TestDaemon, peer: &TestDaemon, folder: &Path, task: &str) -> String {
+    fs::create_dir_all(folder).unwrap();
+    fs::write(folder.join("notes.txt"), "one\ntwo\nthree\n").unwrap();
+    let wanted = json!({
+        "peerUrl": peer.url(), "token": peer.token(), "dir": folder, "prompt": task, "background": true,
+    });
+    let lent = Http::owner(daemon).post("/delegations", &wanted).ok();
+    lent["id"].as_str().unwrap().to_owned()
+}
+
+fn state_of(daemon: &TestDaemon, delegation: &str) -> String {
+    let path = format!("/delegations/{delegation}");
+    let view = Http::owner(daemon).get(&path).ok();
+    view["state"].as_str().unwrap().to_owned()
+}
+
+fn run(script: &str, daemon: &TestDaemon) {
+    if let Some(mut browser) = browser(script, daemon) {
+        browser.finish(|demand| panic!("nobody can {demand}"));
+    }
+}
+
+#[test]
+fn a_person_starts_an_agent_talks_to_it_and_answers_what_it_asks() {
+    let daemon = prepared().start();
+    templates(&daemon);
+    run("acts.mjs", &daemon);
+}
+
+#[test]
+fn a_workflow_is_run_with_a_form_and_its_graph_is_coloured_to_the_end() {
+    let daemon = prepared().start();
+    agents(&daemon);
+    run_through_the_network(&daemon);
+    run("flows.mjs", &daemon);
+}
+
+#[test]
+fn everything_is_reached_and_answered_by_keys_alone() {
+    let daemon = prepared().start();
+    agents(&daemon);
+    run("keyboard.mjs", &daemon);
+}
+
+#[test]
+fn a_lent_workspace_counts_down_is_cancelled_and_its_changes_are_read() {
+    let daemon = prepared().start();
+    templates(&daemon);
+    let peer = peer_of(&daemon);
+    let done = lend(&daemon, &peer, &daemon.scratch("done"), "count with digits");
+    lend(&daemon, &peer, &daemon.scratch("long"), "wait for ever");
+    eventually("the work is done", || {
+        state_of(&daemon, &done) == "completed"
+    });
+    let Some(mut browser) = browser("lending.mjs", &daemon) else {
+        return;
+    };
+    browser.finish(|demand| panic!("nobody can {demand}"));
+    let notes = fs::read_to_string(daemon.scratch("done").join("notes.txt")).unwrap();
+    assert_eq!(notes, "one\ntwo\nthree\n", "it was undone at the page");
+}
+
+/// A scene with something in every part.
+fn furnished() -> (TestDaemon, TestDaemon) {
+    let daemon = prepared().start();
+    agents(&daemon);
+    run_through_the_network(&daemon);
+    let peer = peer_of(&daemon);
+    let done = lend(&daemon, &peer, &daemon.scratch("done"), "count with digits");
+    eventually("the work is done", || {
+        state_of(&daemon, &done) == "completed"
+    });
+    (daemon, peer)
+}
+
+#[test]
+fn no_part_breaks_a_rule_of_accessible_pages_in_either_theme_at_either_width() {
+    let (daemon, _peer) = furnished();
+    run("parts.mjs", &daemon);
+}
+
+/// A port that is given to nobody by chance: below those that the system hands out.
+fn lasting_port() -> u16 {
+    let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
+    let mut ports = (first..32_000).chain(20_000..first);
+    ports
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .unwrap()
+}
+
+#[test]
+fn a_page_catches_up_by_itself_after_a_reload_a_crash_and_a_restart() {
+    let mut daemon = prepared()
+        .env("AGENTCRAFT_LISTEN", format!("127.0.0.1:{}", lasting_port()))
+        .start();
+    agents(&daemon);
+    let Some(mut browser) = browser("breaks.mjs", &daemon) else {
+        return;
+    };
+    browser.finish(|demand| match demand {
+        "kill" => daemon.kill(),
+        "stop" => daemon.stop(),
+        "start" => {
+            daemon.start();
+            daemon.client().ok("agent.start", json!({"name": "writer"}));
+        }
+        other => panic!("nobody can {other}"),
+    });
+}
+
+#[test]
+fn the_page_loads_nothing_from_elsewhere_and_stays_in_no_frame() {
+    let daemon = prepared().start();
+    let owner = Http::owner(&daemon);
+    for path in ["/", "/assets/app.js", "/assets/style.css"] {
+        let answer = owner.get(path);
+        let policy = answer.header("content-security-policy");
+        for part in [
+            "default-src 'none'",
+            "script-src 'self'",
+            "connect-src 'self'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+        ] {
+            assert!(policy.contains(part), "{path}: {policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{path}: {policy}");
+        assert_eq!(answer.header("x-content-type-options"), "nosniff");
+        assert_eq!(answer.header("referrer-policy"), "no-referrer");
+    }
+}
