@@ -28,6 +28,8 @@ pub(crate) enum Input {
         id: u64,
         result: Result<Box<RawValue>, CommandError>,
     },
+    /// A session will have no more events than these.
+    Over(SessionOver),
     /// Somebody pressed Ctrl-C.
     Interrupt,
     /// There will be no more.
@@ -42,6 +44,13 @@ pub(crate) enum Input {
 pub(crate) struct SessionEvent {
     pub(crate) session_id: String,
     pub(crate) event: Box<RawValue>,
+}
+
+/// `session.over`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SessionOver {
+    pub(crate) session_id: String,
 }
 
 /// The part of an event that is needed to put it in its place.
@@ -182,6 +191,12 @@ fn read(mut incoming: Incoming, feed: &SyncSender<Input>) {
             Ok(Message::Notification { method, params }) if method == "session.event" => {
                 match serde_json::from_str(params.get()) {
                     Ok(event) => Input::Event(event),
+                    Err(_) => continue,
+                }
+            }
+            Ok(Message::Notification { method, params }) if method == "session.over" => {
+                match serde_json::from_str(params.get()) {
+                    Ok(over) => Input::Over(over),
                     Err(_) => continue,
                 }
             }

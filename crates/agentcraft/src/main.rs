@@ -10,6 +10,7 @@ mod endpoints;
 mod error;
 mod exit;
 mod interrupt;
+mod log;
 mod network;
 mod node;
 mod office;

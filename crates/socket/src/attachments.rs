@@ -7,7 +7,7 @@ use std::{
 
 use domain::{
     Timestamp,
-    session::ClientId,
+    session::{ClientId, Lease},
     turn::{Event, EventKind},
 };
 use engine::{AttachAs, Engine, EngineError, SessionView};
@@ -19,6 +19,9 @@ use tracing::debug;
 
 /// The notification that carries an event.
 const EVENT: &str = "session.event";
+
+/// The notification that there will be no more of them.
+const OVER: &str = "session.over";
 
 /// One connection, as sessions see it.
 #[derive(Debug)]
@@ -51,6 +54,15 @@ pub(crate) struct Stream {
 struct EventNotice<'a> {
     session_id: &'a str,
     event: EventView<'a>,
+}
+
+/// `session.over`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OverNotice<'a> {
+    session_id: &'a str,
+    state: Lease,
+    last_seq: u64,
 }
 
 /// An event without the agent's own words.
@@ -215,5 +227,13 @@ async fn forward(
         };
         sent.map_err(|error| error.to_string())?;
     }
-    Ok(())
+    let view = engine.sessions().get(session).await;
+    let view = view.map_err(|error| error.to_string())?;
+    let notice = OverNotice {
+        session_id: session,
+        state: view.state,
+        last_seq: view.last_seq,
+    };
+    let told = peer.notify(OVER, &notice).await;
+    told.map_err(|error| error.to_string())
 }

@@ -179,8 +179,17 @@ impl Client {
     fn send(&mut self, method: &str, params: &impl Serialize) -> Result<u64, CallError> {
         let id = self.next_id;
         self.next_id += 1;
-        write_request(self.reader.get_mut(), id, method, params)?;
-        Ok(id)
+        match write_request(self.reader.get_mut(), id, method, params) {
+            Ok(()) => Ok(id),
+            // A daemon that turns us away says why before it closes.
+            Err(error) => match self.receive(method) {
+                Ok(Some(line)) => match read_answer::<Value>(method, id, &line) {
+                    Err(why @ CallError::Remote { .. }) => Err(why),
+                    _ => Err(error),
+                },
+                _ => Err(error),
+            },
+        }
     }
 
     /// The next line, or nothing if none came within the patience.

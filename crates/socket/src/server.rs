@@ -106,10 +106,7 @@ pub async fn serve(listener: Listener, service: Arc<Service>, tasks: Tasks) {
                         drop(place);
                     });
                 }
-                Err(_) => warn!(
-                    CONNECTIONS_MAX,
-                    "turned away a connection: there are too many"
-                ),
+                Err(_) => turn_away(&stream),
             },
             Err(error) => {
                 warn!(%error, "could not accept a connection");
@@ -120,6 +117,20 @@ pub async fn serve(listener: Listener, service: Arc<Service>, tasks: Tasks) {
             }
         }
     }
+}
+
+/// One connection too many is told so, in the one line for which a new connection always has room.
+fn turn_away(stream: &UnixStream) {
+    warn!(
+        CONNECTIONS_MAX,
+        "turned away a connection: there are too many"
+    );
+    let words = format!(
+        "the daemon serves {CONNECTIONS_MAX} connections already; close some and try again"
+    );
+    let error = RpcError::new(ErrorCode::GenericBusiness, words).into_object();
+    let answer = serde_json::json!({ "jsonrpc": "2.0", "id": null, "error": error });
+    let _ = stream.try_write(format!("{answer}\n").as_bytes()); // It may have left.
 }
 
 async fn connection(

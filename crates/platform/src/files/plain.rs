@@ -4,7 +4,8 @@ use std::{
     collections::BTreeMap,
     fs::{self, DirBuilder, OpenOptions},
     io::{self, Write},
-    os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt},
+    os::fd::AsFd,
+    os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -159,9 +160,59 @@ pub fn append_bounded(path: &Path, bytes: &[u8], max: u64) -> Result<(), FileErr
         .map_err(failed)
 }
 
+/// Bounds a log that somebody keeps open for appending, such as a process's stderr: beyond `max` its bytes become
+/// `NAME.old`, and it is emptied.
+pub fn empty_grown_log(path: &Path, max: u64) -> Result<(), FileError> {
+    if path.metadata().map_or(0, |metadata| metadata.len()) <= max {
+        return Ok(());
+    }
+    let mut former = path.as_os_str().to_owned();
+    former.push(".old");
+    let emptied = fs::copy(path, former)
+        .and_then(|_| OpenOptions::new().write(true).open(path))
+        .and_then(|file| file.set_len(0));
+    emptied.map_err(|source| FileError::Write {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Whether what we write to stderr ends up in this file.
+pub fn is_stderr(path: &Path) -> bool {
+    let stderr = io::stderr().as_fd().try_clone_to_owned();
+    let stderr = stderr.and_then(|stderr| fs::File::from(stderr).metadata());
+    let place = |file: fs::Metadata| (file.dev(), file.ino());
+    match (path.metadata().map(place), stderr.map(place)) {
+        (Ok(file), Ok(stderr)) => file == stderr,
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_that_is_kept_open_goes_on_in_the_emptied_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("daemon.log");
+        let mut open = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .unwrap();
+        open.write_all(&[b'x'; 100]).unwrap();
+        empty_grown_log(&log, 100).unwrap();
+        assert_eq!(log.metadata().unwrap().len(), 100);
+        open.write_all(b"y").unwrap();
+        empty_grown_log(&log, 100).unwrap();
+        open.write_all(b"later").unwrap();
+        assert_eq!(fs::read(&log).unwrap(), b"later");
+        let former = fs::read(folder.path().join("daemon.log.old")).unwrap();
+        assert_eq!(former.len(), 101);
+        assert!(!is_stderr(&log));
+        empty_grown_log(&folder.path().join("none"), 1).unwrap();
+    }
 
     #[test]
     fn a_log_never_grows_beyond_two_files_of_the_bound() {

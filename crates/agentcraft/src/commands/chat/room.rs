@@ -164,7 +164,7 @@ impl Room<'_> {
                 }
             }
             // A cancel or an answer that came too late is no news.
-            Input::Answer { .. } | Input::Nudge => {}
+            Input::Answer { .. } | Input::Over(_) | Input::Nudge => {}
             Input::Interrupt if self.running.is_none() || self.cancelled => return Ok(Next::Leave),
             Input::Interrupt => self.cancel()?,
             Input::Lost(error) => return Err(error),
@@ -185,7 +185,7 @@ impl Room<'_> {
                         self.screen.print(&text)?;
                     }
                     Input::Lost(error) => return Err(error),
-                    Input::Answer { .. } | Input::Interrupt | Input::Nudge => {}
+                    Input::Answer { .. } | Input::Over(_) | Input::Interrupt | Input::Nudge => {}
                 }
             }
         }
@@ -363,7 +363,7 @@ fn pump(
                 }
             }
             // In this mode Ctrl-C is a key of the editor.
-            Some(Input::Interrupt | Input::Nudge) => {}
+            Some(Input::Interrupt | Input::Over(_) | Input::Nudge) => {}
             Some(answer @ Input::Answer { .. }) => answers.push(answer),
         }
         if printed.elapsed() >= PRINT_EVERY

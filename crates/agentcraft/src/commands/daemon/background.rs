@@ -10,11 +10,11 @@ use std::{
 use platform::{
     ConfinedDir,
     confined::Access,
-    files::create_private_dir,
+    files::{self, create_private_dir},
     system::{Detached, spawn_detached},
 };
 
-use crate::{config::Config, connection::Connection, error::CommandError};
+use crate::{config::Config, connection::Connection, error::CommandError, log::LOG_MAX};
 
 /// A start opens the store and looks at every agent; this is far more than that takes on a slow disk.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -38,6 +38,9 @@ pub(super) enum Started {
 }
 
 pub(super) fn start(config: &Config) -> Result<Started, CommandError> {
+    // Before the start, which looks for its own words after what is there.
+    files::empty_grown_log(&config.log_file, LOG_MAX)
+        .map_err(|error| CommandError::machine("bound the log", error))?;
     let log_start = config
         .log_file
         .metadata()
