@@ -9,7 +9,7 @@ use domain::chain::Ourselves;
 use engine::{DriverSurroundings, Engine, EngineConfig, Records};
 use platform::{
     Guardian, Owner, Tasks,
-    files::{self, FileLock, Lock},
+    files::{self, Durability, FileLock, Lock},
     owner,
 };
 use runner::Shelf;
@@ -112,13 +112,16 @@ impl Standalone {
     }
 
     /// Ends everything that was started here.
-    pub(crate) async fn close(self) -> anyhow::Result<()> {
+    pub(crate) async fn close(self, config: &Config) -> anyhow::Result<()> {
         const DRAIN: std::time::Duration = std::time::Duration::from_secs(10);
         self.engine.shutdown().await;
         self.tasks.cancel();
         let _ = self.tasks.drain(DRAIN).await; // Whatever is stuck is ended with the guardian.
         self.guardian.close().await;
         drop(self.engine);
+        if let Err(error) = tidy_runs(config).await {
+            tracing::warn!(error = %format!("{error:#}"), "could not look through old runs");
+        }
         files::remove_tree(&self.space)?;
         Ok(())
     }
@@ -126,13 +129,29 @@ impl Standalone {
 
 /// The records of all runs of this home.
 pub(crate) fn run_records(config: &Config) -> anyhow::Result<Records> {
+    run_store(config).map(Records::new)
+}
+
+/// What is too old goes: runs, as lines of the journal do, and the files of runs that are gone.
+pub(crate) async fn tidy_runs(config: &Config) -> anyhow::Result<()> {
+    let store = run_store(config)?;
+    let age = i64::try_from(config.journal_age.as_millis()).unwrap_or(i64::MAX);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+    let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+    store.prune(now.saturating_sub(age), config.journal_lines).await?;
+    let history = runner::History::new(Records::new(store));
+    history.forget_folders(&config.state_dir.join("runs")).await?;
+    Ok(())
+}
+
+fn run_store(config: &Config) -> anyhow::Result<Store> {
     files::create_private_dir(&config.home)?;
     files::create_private_dir(&config.state_dir)?;
-    let store = Store::open(
-        &config.state_dir.join(RUNS),
-        store::Durability::ProcessDeath,
-    )?;
-    Ok(Records::new(store))
+    let durability = match config.durability {
+        Durability::ProcessDeath => store::Durability::ProcessDeath,
+        Durability::PowerLoss => store::Durability::PowerLoss,
+    };
+    Ok(Store::open(&config.state_dir.join(RUNS), durability)?)
 }
 
 /// A folder of our own, after those were removed whose owners are gone.

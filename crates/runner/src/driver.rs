@@ -272,7 +272,9 @@ impl RunKeeper {
         audience: Audience,
     ) -> Result<Execution, StartError> {
         let usual = self.only.as_ref().or(self.usual.as_ref());
-        let command = match (usual, Command::parse(&turn.prompt)) {
+        let named = Command::parse(&turn.prompt);
+        let is_named = named.is_some();
+        let command = match (usual, named) {
             (_, Some(command)) => command,
             (Some(usual), None) => Command {
                 name: usual.clone(),
@@ -287,7 +289,11 @@ impl RunKeeper {
         };
         let found = self.node.shelf.find(&talk.cwd, &command.name)?;
         let plan = found.plan(&talk.cwd)?;
-        let mut inputs = command.inputs(&plan).map_err(|error| StartError::Prompt {
+        let inputs = match is_named {
+            true => command.inputs(&plan),
+            false => command.text(&plan),
+        };
+        let mut inputs = inputs.map_err(|error| StartError::Prompt {
             why: error.to_string(),
         })?;
         ask_missing(&plan, &mut inputs, &audience, &turn.cancel).await;

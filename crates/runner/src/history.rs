@@ -3,11 +3,11 @@
 //! Writing the whole state at each step would cost more with each step; replaying the few inputs since the last
 //! snapshot costs the same however long the run is.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use domain::Timestamp;
 use engine::{EngineError, Keep, Note, Records, Which};
-use platform::{ProcessRef, pid};
+use platform::{ProcessRef, files, pid};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use workflow::{Finish, Input, Outcome, State};
@@ -188,6 +188,20 @@ impl History {
         }
         if self.is_cancel_asked(id).await? {
             self.forget_cancel(id).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the folders of runs that are not in the records any more.
+    pub async fn forget_folders(&self, folder: &Path) -> Result<(), EngineError> {
+        for place in files::list(folder).unwrap_or_default() {
+            let id = place.file_name().unwrap_or_default().to_string_lossy();
+            if self.records.get::<Value>(KIND, &id).await?.is_some() {
+                continue;
+            }
+            if let Err(error) = files::remove_tree(&place) {
+                tracing::warn!(run = %id, error = %engine::chain(&error), "could not remove the files of an old run");
+            }
         }
         Ok(())
     }

@@ -34,6 +34,18 @@ impl Command {
         })
     }
 
+    /// The inputs where nobody has named the workflow, so that the text is meant as it is.
+    pub(crate) fn text(&self, plan: &Plan) -> Result<Map<String, Value>, PromptError> {
+        let mut required = plan.inputs.iter().filter(|input| input.required);
+        match (required.next(), required.next()) {
+            (Some(only), None) => {
+                let text = Value::String(self.rest.clone());
+                Ok(Map::from_iter([(only.name.clone(), text)]))
+            }
+            (Some(_) | None, _) => self.inputs(plan),
+        }
+    }
+
     /// The inputs. A workflow whose only required input is missing takes the whole text for it.
     pub fn inputs(&self, plan: &Plan) -> Result<Map<String, Value>, PromptError> {
         let parsed = parse_inputs(&self.rest, plan);
@@ -153,6 +165,16 @@ mod tests {
     fn the_only_required_input_takes_the_whole_text() {
         let text = json!({"who": "the quick brown fox's den"});
         assert_eq!(check("/greet the quick brown fox's den", TWO), Ok(text));
+    }
+
+    #[test]
+    fn words_for_a_workflow_that_nobody_named_are_taken_as_they_are() {
+        let command = Command {
+            name: "greet".to_owned(),
+            rest: "who=a 'and b".to_owned(),
+        };
+        let inputs = command.text(&plan(TWO)).unwrap();
+        assert_eq!(Value::Object(inputs), json!({"who": "who=a 'and b"}));
     }
 
     #[test]

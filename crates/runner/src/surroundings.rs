@@ -20,6 +20,8 @@ pub struct Surroundings {
     pub drivers: Drivers,
     /// Agents and templates of the node, once there is an engine.
     pub engine: Arc<OnceLock<Engine>>,
+    /// The program that speaks for the agents of the daemon, where this node is not the daemon.
+    pub elsewhere: Option<PathBuf>,
     /// Where runs are written down.
     pub records: Records,
     /// Where each run has a folder for what is too long for the records.

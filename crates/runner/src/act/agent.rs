@@ -36,7 +36,17 @@ pub(super) async fn run(act: &Act, action: AgentAction) -> StepResult {
         Err(why) => return StepResult::failed(1, why),
     };
     let spoken = match &action.provider {
-        Provider::Template(_) | Provider::Agent(_) => managed::speak(act, &action, context).await,
+        Provider::Agent(name) => match elsewhere(act, name) {
+            Some(words) => {
+                let action = AgentAction {
+                    provider: Provider::Acp(words),
+                    ..action.clone()
+                };
+                direct::speak(act, &action, context).await
+            }
+            None => managed::speak(act, &action, context).await,
+        },
+        Provider::Template(_) => managed::speak(act, &action, context).await,
         Provider::Named(name) => match direct::backend(name) {
             Some(_) => direct::speak(act, &action, context).await,
             None => managed::speak(act, &action, context).await,
@@ -48,6 +58,19 @@ pub(super) async fn run(act: &Act, action: AgentAction) -> StepResult {
         Err(why) if act.stop.is_cancelled() => cancelled(why),
         Err(why) => StepResult::failed(1, why),
     }
+}
+
+/// What speaks for an agent that this node does not have, where there may be a daemon that has it.
+fn elsewhere(act: &Act, name: &str) -> Option<Vec<String>> {
+    let node = &act.scene.node;
+    let program = node.elsewhere.as_ref()?;
+    let is_here = node
+        .engine
+        .get()
+        .is_some_and(|engine| engine.agent(name).is_ok());
+    let words = ["proxy", name, "--lease"].map(str::to_owned);
+    let program = program.to_string_lossy().into_owned();
+    (!is_here).then(|| std::iter::once(program).chain(words).collect())
 }
 
 /// The providers that a step can have without saying more than a name.

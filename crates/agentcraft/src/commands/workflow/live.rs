@@ -120,7 +120,7 @@ impl<'a> Live<'a> {
             Err(error) => self.refuse(&error, found),
         };
         self.node
-            .close()
+            .close(self.config)
             .await
             .map_err(|error| CommandError::machine("put the run's space away", error))?;
         shown
