@@ -124,7 +124,17 @@ impl Editor {
 
     /// Has the agent say what is ordered; gives how long each word was under way, in microseconds.
     pub(super) fn turn(&mut self, session: &str, order: Order) -> anyhow::Result<Vec<f64>> {
-        let id = self.send("session/prompt", &prompt(session, &order.prompt()))?;
+        self.turn_of(session, &order.prompt(), order)
+    }
+
+    /// As above, where the order goes through somebody who is told more.
+    pub(super) fn turn_of(
+        &mut self,
+        session: &str,
+        text: &str,
+        order: Order,
+    ) -> anyhow::Result<Vec<f64>> {
+        let id = self.send("session/prompt", &prompt(session, text))?;
         let mut delays = Vec::new();
         loop {
             self.receive()?;

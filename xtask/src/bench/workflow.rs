@@ -4,15 +4,17 @@ mod files;
 mod peers;
 mod scale;
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
 use super::context::{Context, Home};
-use super::daemon::load;
-use super::figure::Figure;
+use super::daemon::{load, resident_kib};
+use super::figure::{Figure, Goal};
 use super::samples::Samples;
 pub(super) use files::write_many;
 pub(super) use peers::bare_sequence;
@@ -24,6 +26,12 @@ const STEPS: usize = 100;
 const ROUNDS: usize = 5;
 /// What every step does: a shell that ends at once.
 const COMMAND: &str = "true";
+/// Writing every move down and guarding every process may cost half of what the bare spawns do.
+const BARE_GOAL: f64 = 1.5;
+/// Somebody who changes from a builder loses nothing.
+const BUILDER_GOAL: f64 = 1.0;
+/// The setting under which every move is on the disk before it is acted on.
+const POWER: &str = "durability = \"power\"\n";
 
 pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Figure>> {
     let binary = context.release_binary()?;
@@ -51,7 +59,8 @@ impl Shape {
 }
 
 fn short_runs(binary: &Path) -> anyhow::Result<Vec<Figure>> {
-    let home = Home::new()?;
+    let (home, safe) = (Home::new()?, Home::new()?);
+    fs::write(safe.path().join("config.toml"), POWER).context("could not write config.toml")?;
     let mut figures = Vec::new();
     for shape in [Shape::Sequence, Shape::Parallel] {
         let file = files::write(&home, shape, STEPS)?;
@@ -65,9 +74,10 @@ fn short_runs(binary: &Path) -> anyhow::Result<Vec<Figure>> {
                 }
             }
         }
-        let (mut ours, mut bare) = (Vec::new(), Vec::new());
+        let (mut ours, mut slow, mut bare) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             ours.push(milliseconds(&mut workflow_run(&home, binary, &file))?);
+            slow.push(milliseconds(&mut workflow_run(&safe, binary, &file))?);
             bare.push(match shape {
                 Shape::Sequence => bare_sequence(&home, STEPS)?,
                 Shape::Parallel => bare_parallel(&home, STEPS)?,
@@ -77,13 +87,22 @@ fn short_runs(binary: &Path) -> anyhow::Result<Vec<Figure>> {
             }
         }
         let name = format!("{STEPS} {} steps", shape.word());
-        let ours = Samples::new(ours)?.median();
-        figures.push(
-            Figure::new(&name, ours, "ms").beside("bare spawns", Samples::new(bare)?.median()),
-        );
+        let (ours, bare) = (Samples::new(ours)?.median(), Samples::new(bare)?.median());
+        let beside_bare = Figure::new(&name, ours, "ms").beside("bare spawns", bare);
+        figures.push(match shape {
+            Shape::Sequence => beside_bare.goal(Goal::RatioAtMost(BARE_GOAL)),
+            Shape::Parallel => beside_bare,
+        });
+        let slow = Samples::new(slow)?.median();
+        let name_of_safe = format!("{name}, safe against power loss");
+        figures.push(Figure::new(name_of_safe, slow, "ms").beside("bare spawns", bare));
         for (peer, _, times) in peers {
             let times = Samples::new(times)?.median();
-            figures.push(Figure::new(&name, ours, "ms").beside(peer.program(), times));
+            let figure = Figure::new(&name, ours, "ms").beside(peer.program(), times);
+            figures.push(match peer {
+                Peer::Make => figure,
+                Peer::Just => figure.goal(Goal::RatioAtMost(BUILDER_GOAL)),
+            });
         }
     }
     Ok(figures)
@@ -104,4 +123,22 @@ fn milliseconds(command: &mut Command) -> anyhow::Result<f64> {
     let duration = start.elapsed();
     ensure!(status.success(), "{command:?} ended with {status}");
     Ok(duration.as_secs_f64() * 1000.0)
+}
+
+/// The most memory that a command which must succeed has at a time, in KiB, as far as looking often finds it.
+fn peak_kib(command: &mut Command) -> anyhow::Result<f64> {
+    const LOOK_AGAIN: Duration = Duration::from_millis(5);
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("could not start {command:?}"))?;
+    let mut peak: f64 = 0.0;
+    loop {
+        if let Some(status) = child.try_wait().context("could not look at a command")? {
+            ensure!(status.success(), "{command:?} ended with {status}");
+            return Ok(peak);
+        }
+        // In its last moment it has no memory to tell of.
+        peak = peak.max(resident_kib(child.id()).unwrap_or(0.0));
+        thread::sleep(LOOK_AGAIN);
+    }
 }

@@ -17,6 +17,20 @@ pub(super) fn write(home: &Home, shape: Shape, steps: usize) -> anyhow::Result<P
     Ok(path)
 }
 
+/// Writes a workflow of one step that is done so often.
+pub(super) fn write_loop(home: &Home, rounds: usize) -> anyhow::Result<PathBuf> {
+    let path = home.path().join(format!("loop-{rounds}.yaml"));
+    let items: Vec<String> = (0..rounds).map(|round| round.to_string()).collect();
+    let text = format!(
+        "name: loop\nstates:\n  initial: each\n  each:\n    type: for_each\n    items: [{}]\n    \
+         max_iterations: {rounds}\n    body: [step]\n    on_complete: done\n  step: {{type: command, command: \"{COMMAND}\"}}\n  \
+         done: {{type: terminal, status: success}}\n",
+        items.join(", ")
+    );
+    write_to(&path, &text)?;
+    Ok(path)
+}
+
 /// Writes so many workflows of one step into a folder.
 pub(in crate::bench) fn write_many(folder: &Path, count: usize) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("could not make {}", folder.display()))?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{ROUNDS, Shape, files, milliseconds, workflow_run};
+use super::{ROUNDS, Shape, files, milliseconds, peak_kib, workflow_run};
 use crate::bench::context::Home;
 use crate::bench::figure::{Figure, Goal};
 use crate::bench::samples::Samples;
@@ -17,6 +17,7 @@ const SHORT_STEPS: usize = 1000;
 const LONG_STEPS: usize = 10_000;
 /// What still counts as flat, given the noise of a machine.
 const FLAT_GOAL: f64 = 1.5;
+const KIB_PER_MIB: f64 = 1024.0;
 
 /// `workflow list` reads and checks every file as `workflow validate` does, in one process.
 pub(super) fn many_files(binary: &Path) -> anyhow::Result<Vec<Figure>> {
@@ -72,7 +73,16 @@ pub(super) fn many_steps(binary: &Path) -> anyhow::Result<Vec<Figure>> {
     }
     let short = Samples::new(short)?.median();
     let bare = Samples::new(bare)?.median();
+    let memory = |rounds: usize| {
+        let file = files::write_loop(&home, rounds)?;
+        let peak = peak_kib(&mut workflow_run(&home, binary, &file))?;
+        anyhow::Ok(peak / KIB_PER_MIB)
+    };
+    let (little, much) = (memory(SHORT_STEPS)?, memory(LONG_STEPS)?);
     Ok(vec![
+        Figure::new(format!("memory of {LONG_STEPS} rounds"), much, "MiB")
+            .beside(format!("of {SHORT_STEPS} rounds"), little)
+            .goal(Goal::RatioAtMost(FLAT_GOAL)),
         Figure::new(format!("step of {SHORT_STEPS}"), short, "ms").beside("bare spawn", bare),
         Figure::new(format!("step of {LONG_STEPS}"), per_step(LONG_STEPS)?, "ms")
             .beside(format!("step of {SHORT_STEPS}"), short)
