@@ -1,5 +1,7 @@
 //! Conversations: streamed, shared, decided once, and there again after everything else has gone.
 
+mod limits;
+
 use std::{collections::BTreeMap, fs};
 
 use serde_json::{Value, json};
