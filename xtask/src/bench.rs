@@ -7,6 +7,7 @@ mod acp_serve;
 mod context;
 mod daemon;
 mod dashboard;
+mod delegation;
 mod echo;
 mod editor;
 mod figure;
@@ -67,7 +68,7 @@ struct Bench {
 /// The name that stands for every benchmark.
 const ALL: &str = "all";
 
-static BENCHES: [Bench; 10] = [
+static BENCHES: [Bench; 11] = [
     Bench {
         name: "spawn",
         about: "start of the command, from exec to exit, beside /bin/true",
@@ -112,6 +113,11 @@ static BENCHES: [Bench; 10] = [
         name: "office",
         about: "calls through the relay of an office, 1 and 32 in flight, beside the released server",
         run: office::run,
+    },
+    Bench {
+        name: "delegation",
+        about: "lending a folder: small and many files by each plane, SFTP beside OpenSSH's, a huge folder refused",
+        run: delegation::run,
     },
     Bench {
         name: "dashboard",

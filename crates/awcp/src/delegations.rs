@@ -18,6 +18,7 @@ use crate::{
     AwcpConfig, DelegationError, clock, convert,
     host::{HostEvent, HostTask},
     node::Node,
+    peer::Found,
     record::{
         DelegationView, HOST_KIND, HostRecord, Keeping, REMOTE_KIND, RemoteRecord, SnapshotStatus,
         Task, note,
@@ -113,8 +114,20 @@ impl Delegations {
             files::create_private_dir(&folder)?;
         }
         let delegations = Self { node };
+        delegations.sweep()?;
         delegations.take_up().await?;
         Ok(delegations)
+    }
+
+    /// Mounts end with their daemon, and what they needed goes before anybody mounts again.
+    fn sweep(&self) -> Result<(), DelegationError> {
+        for path in files::list(&self.node.stage_root())? {
+            let name = path.file_name().and_then(|name| name.to_str());
+            if name.is_some_and(|name| name.starts_with(sftp::mount::SECRETS_PREFIX)) {
+                files::remove_tree(&path)?;
+            }
+        }
+        Ok(())
     }
 
     /// Those that hold their folders come first, so that nobody else gets them.
@@ -173,12 +186,22 @@ impl Delegations {
     pub async fn create(&self, create: Create) -> Result<DelegationId, DelegationError> {
         let dir = files::resolve(&create.dir);
         let offer = self.offer(&create)?;
-        let (size, offer) = self.survey(&create, dir.clone(), offer).await?;
+        let (size, mut offer) = self.survey(&create, dir.clone(), offer).await?;
         let found = self
             .node
             .peers()
             .find(&create.peer_url, create.token.as_deref());
-        found.await?;
+        if let Found::Executor(_) = found.await? {
+            // The only transport of that dialect that works everywhere.
+            offer.transports.retain(|it| *it == Transport::Archive);
+            if offer.transports.is_empty() {
+                return Err(DelegationError::Refused(Failure::with_hint(
+                    Code::DepMissing,
+                    "the peer speaks the released dialect, which takes archives alone",
+                    "lend an archive",
+                )));
+            }
+        }
         let id = format!("dlg_{}", uuid::Uuid::new_v4().simple());
         let id = DelegationId(Name::parse(&id).expect("letters and digits are a name"));
         let now = clock::now();

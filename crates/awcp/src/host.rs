@@ -1,6 +1,7 @@
 //! One delegation on the host's side: its task decides, keeps, shows and acts, in this order.
 
 mod acts;
+mod carried;
 mod exports;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

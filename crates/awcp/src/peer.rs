@@ -1,5 +1,7 @@
 //! The other node as its peer sees it: its card, messages to it over A2A, and the ways of the archive plane.
 
+mod executor;
+
 use std::{path::Path, time::Duration};
 
 use futures_util::{Stream, TryStreamExt};
@@ -10,6 +12,8 @@ use wire::{
     a2a::{Binding, CARD_PATHS, Version, v03},
     awcp::EXTENSION_URI,
 };
+
+pub(crate) use executor::{Events, Executor};
 
 use crate::{error::chain, spool};
 
@@ -50,6 +54,13 @@ pub(crate) struct Peers {
     http: Client,
 }
 
+/// A peer that takes workspaces, by its dialect.
+#[derive(Debug, Clone)]
+pub(crate) enum Found {
+    Peer(Peer),
+    Executor(Executor),
+}
+
 /// A peer whose card was read.
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
@@ -69,8 +80,20 @@ impl Peers {
         Self { http }
     }
 
+    /// In which dialect the peer takes workspaces: its card says so, or it is asked.
+    pub(crate) async fn find(&self, url: &str, token: Option<&str>) -> Result<Found, PeerError> {
+        match self.find_card(url, token).await {
+            Ok(peer) => Ok(Found::Peer(peer)),
+            Err(error @ (PeerError::NoCard { .. } | PeerError::NoExtension { .. })) => {
+                let executor = Executor::find(&self.http, &parse(url)?).await;
+                executor.map(Found::Executor).ok_or(error)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Reads the peer's card and refuses one that takes no workspaces.
-    pub(crate) async fn find(&self, url: &str, token: Option<&str>) -> Result<Peer, PeerError> {
+    async fn find_card(&self, url: &str, token: Option<&str>) -> Result<Peer, PeerError> {
         let base = parse(url)?;
         let mut why = String::new();
         for place in places(&base) {

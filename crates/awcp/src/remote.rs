@@ -171,6 +171,7 @@ impl RemoteTask {
             self.tick = None;
         }
         let before = self.record.clone();
+        let is_task_over = matches!(input, RemoteInput::TaskDone(_) | RemoteInput::TaskFailed(_));
         let effects = match self.record.machine.apply(input, clock::now()) {
             Ok(effects) => effects,
             Err(rejected) => {
@@ -184,6 +185,9 @@ impl RemoteTask {
                 return;
             }
         };
+        if is_task_over {
+            note(&mut self.record.log, "the task has ended".to_owned());
+        }
         if before.machine.phase() != self.record.machine.phase() {
             let text = match self.record.machine.ending() {
                 Some(ending) => words(ending),

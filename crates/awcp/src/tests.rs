@@ -3,6 +3,7 @@
 mod archive_tests;
 mod ends_tests;
 mod faces_tests;
+mod released_tests;
 mod restart_tests;
 mod scene;
 mod sshfs_tests;

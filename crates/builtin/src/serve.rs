@@ -1,8 +1,13 @@
 //! The connection's loop: reads messages until the input ends, and then ends everything that still runs.
 
 use std::{
-    collections::BTreeMap, ffi::OsString, io::ErrorKind, path::PathBuf, process::ExitCode,
-    sync::Arc, time::Duration,
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
 };
 
 use jsonrpc::{Connection, Limits, Received};
@@ -23,6 +28,9 @@ const IDLE_THREAD_MAX: Duration = Duration::from_secs(1);
 
 /// Shells tell the end by a signal as this plus its number, and so do we.
 const SIGNAL_CODE_BASE: u8 = 128;
+
+/// Names the folder for files of sessions, where the workspace is somebody else's.
+const SESSIONS_IN: &str = "AGENTCRAFT_SESSIONS_IN";
 
 /// What the agent needs of its surroundings.
 #[derive(Clone, Debug)]
@@ -54,12 +62,19 @@ where
     let workspace =
         Workspace::open(&options.workspace).map_err(|source| ServeError::Workspace { source })?;
     let workspace = Arc::new(workspace);
+    let sessions = match options.environment.get(OsStr::new(SESSIONS_IN)) {
+        None => Arc::clone(&workspace),
+        Some(folder) => {
+            let folder = Workspace::open(Path::new(folder));
+            Arc::new(folder.map_err(|source| ServeError::Workspace { source })?)
+        }
+    };
     let (peer, mut incoming) = Connection::new(reader, writer, Limits::default());
     let (crash, mut crashed) = mpsc::channel(1);
     let tasks = Tasks::new();
     let surroundings = Surroundings {
         peer: peer.clone(),
-        archive: Archive::new(Arc::clone(&workspace)),
+        archive: Archive::new(sessions),
         workspace,
         environment: options.environment,
         crash,

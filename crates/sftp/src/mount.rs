@@ -23,6 +23,7 @@ use rustix::fs::{Mode as Permissions, chmod, stat, statvfs};
 
 pub use error::{Missing, MountError, UnmountError};
 pub use plan::{Connection, HostTrust, Links, MountKey, MountPlan};
+pub use secrets::SECRETS_PREFIX;
 
 use complaints::Complaints;
 use secrets::Secrets;

@@ -164,7 +164,7 @@ const HOMES: [(&str, &[&str]); 16] = [
     ("clap", &["agentcraft", "xtask"]),
     ("expr-lang", &["workflow"]),
     ("gotmpl", &["workflow"]),
-    ("landlock", &["awcp"]),
+    ("landlock", &["platform"]),
     ("mdns-sd", &["lan"]),
     ("notify", &["engine", "runner"]),
     ("object_store", &["runs"]),

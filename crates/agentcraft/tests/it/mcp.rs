@@ -208,7 +208,7 @@ fn initialize_agrees_on_a_version_the_client_knows() {
         assert!(answer["capabilities"]["tools"].is_object());
         assert!(answer["capabilities"]["resources"].is_object());
         let tools = server.ok("tools/list", json!({}));
-        assert_eq!(tools["tools"].as_array().unwrap().len(), 5);
+        assert_eq!(tools["tools"].as_array().unwrap().len(), 13);
         assert!(tools["resultType"].is_null(), "{tools}");
     }
 }

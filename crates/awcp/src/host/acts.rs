@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use domain::delegation::{
-    Code, DelegationId, Failure, Grant, HostEffect, HostInput, LockDecision, Transport,
+    Access, Code, DelegationId, Failure, Grant, HostEffect, HostInput, LockDecision, Transport,
 };
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use wire::awcp::{Secret, VERSION, seed};
 
-use super::{HostEvent, HostTask, earlier, exports};
+use super::{HostEvent, HostTask, carried::Carried, earlier, exports};
 use crate::{
     clock, convert,
     node::Node,
-    peer::{PeerError, answer_limit},
+    peer::{Found, PeerError, answer_limit},
 };
 
 /// How often an unreachable peer is tried, and how long after each time.
@@ -164,10 +165,9 @@ impl HostTask {
 
     fn send_error(&self, failure: Failure) {
         let message = convert::error(&self.id().to_string(), &failure);
-        let (node, data) = (self.node.clone(), message.to_data());
-        let (url, token) = (self.record.peer_url.clone(), self.record.token.clone());
+        let voice = self.voice();
         self.node.tasks().spawn(|stop| async move {
-            let telling = send(&node, &url, token.as_deref(), &data, answer_limit());
+            let telling = voice.send(&message, answer_limit());
             tokio::select! { biased;
                 () = stop.cancelled() => {}
                 // A remote that does not hear of it finds its access gone.
@@ -185,12 +185,11 @@ impl HostTask {
         limit: Duration,
         read: fn(Option<seed::Message>) -> HostInput,
     ) {
-        let (node, own, data) = (self.node.clone(), self.own.clone(), message.to_data());
-        let (url, token) = (self.record.peer_url.clone(), self.record.token.clone());
+        let (own, voice) = (self.own.clone(), self.voice());
         self.node.tasks().spawn(|stop| async move {
             let answer = tokio::select! { biased;
                 () = stop.cancelled() => return,
-                answer = send(&node, &url, token.as_deref(), &data, limit) => answer,
+                answer = voice.send(&message, limit) => answer,
             };
             let input = match answer {
                 Ok(data) => read(data.and_then(|data| seed::Message::from_data(&data).ok())),
@@ -204,6 +203,20 @@ impl HostTask {
             };
             let _ = own.send(HostEvent::Input(input)).await; // It has ended meanwhile.
         });
+    }
+
+    fn voice(&self) -> Voice {
+        let agreed = self.record.agreement.as_ref();
+        let offered = self.record.machine.offer().access;
+        Voice {
+            node: self.node.clone(),
+            id: self.id(),
+            url: self.record.peer_url.clone(),
+            token: self.record.token.clone(),
+            access: agreed.map_or(offered, |agreement| agreement.access),
+            limits: exports::limits(&self.node, self.record.quota_bytes),
+            own: self.own.clone(),
+        }
     }
 
     fn prepare(&mut self, grant: &Grant, transport: Transport) {
@@ -288,25 +301,54 @@ impl HostTask {
 /// What the list of changes and the archive's own headers may need.
 const DELTA_OVERHEAD: u64 = 64 << 20;
 
-async fn send(
-    node: &Node,
-    url: &str,
-    token: Option<&str>,
-    data: &Value,
-    limit: Duration,
-) -> Result<Option<Value>, PeerError> {
-    let mut attempt = 1;
-    loop {
-        let sent = match node.peers().find(url, token).await {
-            Ok(peer) => peer.send(data, limit).await,
-            Err(error) => Err(error),
-        };
-        match sent {
-            Err(PeerError::Unreachable { .. }) if attempt < ATTEMPTS => {
-                tokio::time::sleep(PAUSE * attempt).await;
-                attempt += 1;
+/// What is needed to say something to the remote.
+struct Voice {
+    node: Node,
+    id: DelegationId,
+    url: String,
+    token: Option<String>,
+    access: Access,
+    limits: archive::Limits,
+    own: mpsc::Sender<HostEvent>,
+}
+
+impl Voice {
+    async fn send(
+        &self,
+        message: &seed::Message,
+        limit: Duration,
+    ) -> Result<Option<Value>, PeerError> {
+        let mut attempt = 1;
+        loop {
+            match self.try_send(message, limit).await {
+                Err(PeerError::Unreachable { .. }) if attempt < ATTEMPTS => {
+                    tokio::time::sleep(PAUSE * attempt).await;
+                    attempt += 1;
+                }
+                sent => return sent,
             }
-            sent => return sent,
+        }
+    }
+
+    async fn try_send(
+        &self,
+        message: &seed::Message,
+        limit: Duration,
+    ) -> Result<Option<Value>, PeerError> {
+        let found = self.node.peers().find(&self.url, self.token.as_deref());
+        match found.await? {
+            Found::Peer(peer) => peer.send(&message.to_data(), limit).await,
+            Found::Executor(executor) => {
+                let carried = Carried {
+                    node: self.node.clone(),
+                    id: self.id.clone(),
+                    access: self.access,
+                    limits: self.limits,
+                    token: self.token.clone(),
+                    inputs: self.own.clone(),
+                };
+                carried.say(executor, message.clone(), limit).await
+            }
         }
     }
 }

@@ -275,14 +275,7 @@ impl Export {
     }
 
     fn limits(&self) -> Limits {
-        let max = self.node.config().size_max;
-        Limits {
-            bytes: max.bytes.saturating_add(self.quota_bytes),
-            // Folders count here, and did not when the workspace was looked at.
-            entries: max.files.saturating_mul(2),
-            file_bytes: max.file_bytes.max(self.quota_bytes),
-            ..Limits::default()
-        }
+        limits(&self.node, self.quota_bytes)
     }
 
     async fn blocking<T: Send + 'static>(
@@ -291,6 +284,18 @@ impl Export {
     ) -> Result<T, Failure> {
         let done = self.node.tasks().spawn_blocking(|_| work()).await;
         done.unwrap_or_else(|_| Err(Failure::new(Code::TaskFailed, "the host is shutting down")))
+    }
+}
+
+/// What a workspace may become.
+pub(super) fn limits(node: &Node, quota_bytes: u64) -> Limits {
+    let max = node.config().size_max;
+    Limits {
+        bytes: max.bytes.saturating_add(quota_bytes),
+        // Folders count here, and did not when the workspace was looked at.
+        entries: max.files.saturating_mul(2),
+        file_bytes: max.file_bytes.max(quota_bytes),
+        ..Limits::default()
     }
 }
 

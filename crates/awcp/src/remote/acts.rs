@@ -179,17 +179,19 @@ impl RemoteTask {
     async fn remove_mount_point(&mut self) {
         let (node, id) = (self.node.clone(), self.id());
         let (point, transport) = (self.record.mount_point.clone(), self.record.transport);
-        let removing = self.node.tasks().spawn_blocking(move |_| match transport {
-            Some(Transport::Archive) => {
-                let _ = files::remove_tree(&node.stage_folder(&id)); // Only an archive that was fetched.
-                files::remove_tree(&point).map_err(|error| chain(&error))
-            }
-            Some(Transport::Sshfs) | None => {
-                let root = platform::ConfinedDir::open(&node.config().mount_root);
-                let removed = root.and_then(|root| root.remove_dir(id.to_string()));
-                match removed {
-                    Err(error) if !error.is_not_found() => Err(chain(&error)),
-                    Ok(()) | Err(_) => Ok(()),
+        let removing = self.node.tasks().spawn_blocking(move |_| {
+            let _ = files::remove_tree(&node.stage_folder(&id)); // Only an archive on its way.
+            match transport {
+                Some(Transport::Archive) => {
+                    files::remove_tree(&point).map_err(|error| chain(&error))
+                }
+                Some(Transport::Sshfs) | None => {
+                    let root = platform::ConfinedDir::open(&node.config().mount_root);
+                    let removed = root.and_then(|root| root.remove_dir(id.to_string()));
+                    match removed {
+                        Err(error) if !error.is_not_found() => Err(chain(&error)),
+                        Ok(()) | Err(_) => Ok(()),
+                    }
                 }
             }
         });

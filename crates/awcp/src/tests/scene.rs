@@ -97,6 +97,8 @@ impl Scene {
         let delegations = delegations.unwrap();
         lending.fill(delegations.clone());
         let app = router(delegations.clone()).layer(Extension(Caller::owner()));
+        let tokens = engine::Authenticator::new(|token| (token == "good").then(Caller::owner));
+        let app = app.merge(crate::released_router(delegations.clone(), tokens));
         let app = app.merge(carrier(delegations.clone(), url.clone()));
         tasks.spawn(|stop| async move {
             tokio::select! {
@@ -188,6 +190,11 @@ impl Scene {
             .collect();
         assert_eq!(agents, [""; 0], "no agent of a lent workspace is left");
         view
+    }
+
+    /// Nothing of this one is at its mount point.
+    pub(super) fn left_nothing_of(&self, id: &str) {
+        assert!(!self.home.path().join("mounts").join(id).exists());
     }
 
     /// The host has given back everything.

@@ -194,6 +194,8 @@ pub(crate) fn launch_environment(
     if let Some(confined) = &record.confinement {
         let set = confined.environment.iter();
         environment.extend(set.map(|(key, value)| (key.into(), value.into())));
+        // What an agent keeps for itself stays in its own folder.
+        environment.insert("AGENTCRAFT_SESSIONS_IN".into(), record.place.dir().into());
         if confined.sandbox.is_some() {
             // The machine's own folder for such files is outside.
             environment.insert("TMPDIR".into(), record.place.dir().into());

@@ -6,6 +6,9 @@ use platform::files::{self, Durability, Mode};
 
 use super::{HostTrust, MountError, MountPlan};
 
+/// How the name of each such folder begins: whoever finds one that no mount uses may remove it.
+pub const SECRETS_PREFIX: &str = "mount-";
+
 /// The folder with the key; dropped with all that is in it.
 #[derive(Debug)]
 pub(super) struct Secrets {
@@ -19,7 +22,7 @@ impl Secrets {
     pub(super) fn write(plan: &MountPlan) -> Result<Secrets, MountError> {
         let folder = plan
             .private_folder
-            .join(format!("mount-{}", platform::owner::fresh_id()));
+            .join(format!("{SECRETS_PREFIX}{}", platform::owner::fresh_id()));
         let secrets = Secrets {
             key: folder.join("key"),
             certificate: plan

@@ -1,8 +1,12 @@
 //! Who may lend, what is refused before anything is made, and lending through other faces.
 
-use std::fs;
+use std::{
+    fs,
+    io::{BufRead, BufReader, Lines, Write},
+    process::{Child, ChildStdout, Stdio},
+};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::TestDaemon;
 
 use super::{Pair, read};
@@ -80,5 +84,119 @@ fn a_round_follows_another_in_the_same_folder_and_closing_ends_it() {
         .post(&format!("/delegations/{waiting}/close"), &json!({}))
         .ok();
     assert_eq!(closed["state"], "cancelled", "{closed}");
+    pair.left_nothing();
+}
+
+/// An MCP client on the standard streams of `agentcraft mcp serve`.
+struct Agent {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    asked: u64,
+}
+
+impl Agent {
+    fn start(daemon: &TestDaemon) -> Self {
+        let mut child = daemon
+            .command(&["mcp", "serve"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut agent = Self {
+            child,
+            lines,
+            asked: 0,
+        };
+        let client = json!({"name": "test", "version": "1"});
+        agent.ask(
+            "initialize",
+            &json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}),
+        );
+        agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        agent
+    }
+
+    fn send(&mut self, message: &Value) {
+        let input = self.child.stdin.as_mut().unwrap();
+        writeln!(input, "{message}").unwrap();
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        self.asked += 1;
+        let id = self.asked;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        loop {
+            let line = self.lines.next().unwrap().unwrap();
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message["id"] == id {
+                return message["result"].clone();
+            }
+        }
+    }
+
+    /// What a tool gives back, and whether it is an error.
+    fn tool(&mut self, name: &str, arguments: &Value) -> (Value, bool) {
+        let result = self.ask("tools/call", &json!({"name": name, "arguments": arguments}));
+        (
+            result["structuredContent"].clone(),
+            result["isError"] == true,
+        )
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait(); // Its input has ended, and so does it.
+    }
+}
+
+#[test]
+fn agents_lend_folders_through_mcp_and_hear_how_it_went() {
+    let pair = Pair::new();
+    let folder = pair.folder(&[("a.txt", "one\n")]);
+    let token = read(&pair.token);
+    let mut agent = Agent::start(&pair.host);
+    let lend = |prompt: &str, more: Value| {
+        let mut arguments = json!({
+            "peerUrl": pair.remote.url(), "dir": folder, "prompt": prompt, "token": token.trim(),
+        });
+        for (key, value) in more.as_object().unwrap() {
+            arguments[key] = value.clone();
+        }
+        arguments
+    };
+    let (done, failed) = agent.tool("delegate", &lend("/run echo two >> a.txt", json!({})));
+    assert!(!failed, "{done}");
+    assert_eq!(done["changes"], json!(["changed a.txt"]), "{done}");
+    let id = |standing: &Value| json!({"delegationId": standing["delegationId"]});
+    let next = json!({"delegationId": done["delegationId"], "prompt": "/run echo three >> a.txt"});
+    let (next, failed) = agent.tool("delegate_continue", &next);
+    assert!(!failed && next["state"] == "completed", "{next}");
+    assert_eq!(read(folder.join("a.txt")), "one\ntwo\nthree\n");
+    let staged = json!({"keeping": "staged"});
+    let (staged, _) = agent.tool("delegate", &lend("/run echo four >> a.txt", staged));
+    assert_eq!(staged["snapshot"], "pending", "{staged}");
+    let (kept, _) = agent.tool("delegate_snapshots", &id(&staged));
+    assert_eq!(kept["snapshots"][0]["status"], "pending", "{kept}");
+    let (applied, failed) = agent.tool("delegate_apply_snapshot", &id(&staged));
+    assert!(!failed && applied["snapshot"] == "applied", "{applied}");
+    assert_eq!(read(folder.join("a.txt")), "one\ntwo\nthree\nfour\n");
+    let (_, failed) = agent.tool("delegate_discard_snapshot", &id(&staged));
+    assert!(failed, "what was applied is not discarded");
+    let background = json!({"background": true});
+    let (running, _) = agent.tool("delegate", &lend("/run sleep 1000", background.clone()));
+    let (cancelled, _) = agent.tool("delegate_cancel", &id(&running));
+    assert_eq!(cancelled["state"], "cancelled", "{cancelled}");
+    let (told, failed) = agent.tool("delegate_output", &id(&running));
+    assert!(
+        failed && told["log"].as_array().unwrap().len() > 1,
+        "{told}"
+    );
+    let (running, _) = agent.tool("delegate", &lend("/run sleep 1000", background));
+    let (closed, _) = agent.tool("delegate_close", &id(&running));
+    assert_eq!(closed["state"], "cancelled", "{closed}");
+    drop(agent);
     pair.left_nothing();
 }

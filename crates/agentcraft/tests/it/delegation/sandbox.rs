@@ -19,8 +19,8 @@ fn an_agent_in_a_sandbox_works_in_what_it_was_lent_and_nowhere_else() {
     let socket = pair.remote.socket();
     let task = format!(
         "/run cat {shown}/secret; echo x > {shown}/new; cat {}; \
-         python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{}\")' && echo reached; \
-         python3 -c 'import socket; socket.socket(); print(\"made a socket\")'; \
+         /usr/bin/python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{}\")' && echo reached; \
+         /usr/bin/python3 -c 'import socket; socket.socket(); print(\"made a socket\")'; \
          echo two > a.txt; cat a.txt; git --version",
         pair.remote.home().join("listener.token").display(),
         socket.display(),

@@ -1,0 +1,276 @@
+//! A delegator of the released dialect: its messages as they were captured, and everything that its own executor gets wrong.
+
+use std::{io::Cursor, time::Duration};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+
+use super::scene::{PATIENCE, Scene};
+use crate::{AwcpConfig, clock};
+
+const ID: &str = "dlg_0123456789abcdef0123456789abcdef";
+
+struct Delegator {
+    remote: Scene,
+    http: reqwest::Client,
+}
+
+impl Delegator {
+    async fn new(adjust: fn(&mut AwcpConfig)) -> Self {
+        Self {
+            remote: Scene::new(adjust).await,
+            http: reqwest::Client::new(),
+        }
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        let url = format!("{}/awcp{path}", self.remote.url);
+        let answer = self.http.post(url).json(body).send().await.unwrap();
+        let status = answer.status().as_u16();
+        (status, answer.json().await.unwrap_or_default())
+    }
+
+    async fn get(&self, path: &str) -> (u16, Value) {
+        let url = format!("{}/awcp{path}", self.remote.url);
+        let answer = self.http.get(url).send().await.unwrap();
+        let status = answer.status().as_u16();
+        (status, answer.json().await.unwrap_or_default())
+    }
+
+    async fn accepted(&self, id: &str, prompt: &str) {
+        let (status, answer) = self.post("", &invite(id, prompt)).await;
+        assert_eq!(
+            (status, &answer["type"]),
+            (200, &json!("ACCEPT")),
+            "{answer}"
+        );
+    }
+
+    /// Every event until the stream ends by itself.
+    async fn events(&self, id: &str) -> Vec<Value> {
+        let url = format!("{}/awcp/tasks/{id}/events", self.remote.url);
+        let told = async {
+            self.http
+                .get(url)
+                .send()
+                .await
+                .unwrap()
+                .text()
+                .await
+                .unwrap()
+        };
+        let text = tokio::time::timeout(PATIENCE, told).await.unwrap();
+        let lines = text.lines().filter_map(|line| line.strip_prefix("data: "));
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+}
+
+fn invite(id: &str, prompt: &str) -> Value {
+    json!({
+        "version": "1", "type": "INVITE", "delegationId": id,
+        "task": { "description": "d", "prompt": prompt },
+        "lease": { "ttlSeconds": 3600, "accessMode": "rw" },
+        "retentionMs": 604_800_000_u64,
+        "environment": { "resources": [{ "name": "workspace", "type": "fs", "mode": "rw" }] },
+        "requirements": { "transport": "archive" },
+        "auth": { "type": "bearer", "credential": "good" },
+    })
+}
+
+fn start(id: &str, zip: &[u8]) -> Value {
+    let until = clock::now() + Duration::from_secs(600);
+    json!({
+        "version": "1", "type": "START", "delegationId": id,
+        "lease": { "expiresAt": clock::text(until), "accessMode": "rw" },
+        "transportHandle": {
+            "transport": "archive",
+            "workspaceBase64": BASE64_STANDARD.encode(zip),
+            "checksum": archive::Checksum::of(zip).to_string(),
+        },
+    })
+}
+
+/// A zip as that delegator packs it: one folder for the resource.
+fn zipped(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes) in files {
+        std::fs::write(folder.path().join(name), bytes).unwrap();
+    }
+    let opened = archive::Folder::open(folder.path()).unwrap();
+    let mut bytes = Cursor::new(Vec::new());
+    let limits = archive::Limits::default();
+    let packed = archive::pack_zip(
+        &[("workspace", &opened)],
+        &archive::everything,
+        &limits,
+        &mut bytes,
+    );
+    packed.unwrap();
+    bytes.into_inner()
+}
+
+/// What a snapshot holds in `workspace`.
+fn unzipped(text: &Value, name: &str) -> Vec<u8> {
+    let bytes = BASE64_STANDARD.decode(text.as_str().unwrap()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let opened = archive::Folder::open(folder.path()).unwrap();
+    archive::unpack_zip(Cursor::new(bytes), &opened, &archive::Limits::default()).unwrap();
+    std::fs::read(folder.path().join("workspace").join(name)).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delegation_of_the_released_dialect_runs_from_invite_to_ack() {
+    let it = Delegator::new(|_| {}).await;
+    it.accepted(ID, "cat a\nwrite b made here").await;
+    let (status, standing) = it.get(&format!("/tasks/{ID}/result")).await;
+    assert_eq!((status, &standing["status"]), (200, &json!("running")));
+    // Far beyond the hundred kilobytes at which its own executor answers 413.
+    let noise: Vec<u8> = (0..400_000_u32).flat_map(u32::to_le_bytes).collect();
+    let zip = zipped(&[("a", b"one"), ("noise", &noise)]);
+    let (status, answer) = it.post("", &start(ID, &zip)).await;
+    assert_eq!((status, answer), (200, json!({ "ok": true })));
+    for _ in 0..2 {
+        // Who comes again is told everything again, the snapshot too.
+        let events = it.events(ID).await;
+        let kinds: Vec<&str> = events
+            .iter()
+            .map(|it| it["type"].as_str().unwrap())
+            .collect();
+        assert_eq!(kinds, ["status", "snapshot", "done"], "{events:?}");
+        assert_eq!(events[2]["summary"], "one");
+        assert_eq!(events[2]["recommendedSnapshotId"], events[1]["snapshotId"]);
+        assert_eq!(unzipped(&events[1]["snapshotBase64"], "b"), b"made here");
+        assert_eq!(unzipped(&events[1]["snapshotBase64"], "noise"), noise);
+    }
+    let (_, result) = it.get(&format!("/tasks/{ID}/result")).await;
+    assert_eq!(result["status"], "completed");
+    assert_eq!(unzipped(&result["snapshotBase64"], "b"), b"made here");
+    let (status, answer) = it.post(&format!("/tasks/{ID}/ack"), &json!({})).await;
+    assert_eq!((status, answer), (200, json!({ "ok": true })));
+    let (_, result) = it.get(&format!("/tasks/{ID}/result")).await;
+    assert!(result["snapshotBase64"].is_null(), "{result}");
+    it.remote.left_nothing(ID).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_makes_no_sense_is_refused_in_words_and_nothing_breaks() {
+    let it = Delegator::new(|_| {}).await;
+    let with = |path: &str, value: Value| {
+        let mut body = invite("dlg_strange", "cat a");
+        *body.pointer_mut(path).unwrap() = value;
+        body
+    };
+    let mut nobody = invite("dlg_strange", "cat a");
+    nobody.as_object_mut().unwrap().remove("auth");
+    let mut half = invite("dlg_strange", "cat a");
+    half.as_object_mut().unwrap().remove("lease");
+    for (body, code) in [
+        (with("/version", json!("99")), "DECLINED"),
+        (
+            with("/requirements/transport", json!("pigeon")),
+            "DEP_MISSING",
+        ),
+        (with("/requirements/transport", json!("git")), "DEP_MISSING"),
+        (with("/lease/ttlSeconds", json!(-1)), "DECLINED"),
+        (with("/delegationId", json!("../x")), "DECLINED"),
+        (with("/delegationId", json!("..")), "DECLINED"),
+        (with("/delegationId", json!("")), "DECLINED"),
+        (
+            with("/environment/resources/0/name", json!("../../etc")),
+            "DECLINED",
+        ),
+        (with("/environment/resources", json!([])), "DECLINED"),
+        (with("/auth/credential", json!("bad")), "AUTH_FAILED"),
+        (nobody, "AUTH_FAILED"),
+        (half, "DECLINED"),
+        (json!({}), "DECLINED"),
+    ] {
+        let (status, answer) = it.post("", &body).await;
+        assert_eq!(status, 200, "{body}: {answer}");
+        assert_eq!(answer["type"], "ERROR", "{body}: {answer}");
+        assert_eq!(answer["code"], code, "{body}: {answer}");
+    }
+    let (_, answer) = it.post("", &start("dlg_unknown", &zipped(&[]))).await;
+    assert_eq!(answer["code"], "NOT_FOUND", "{answer}");
+    let (_, status) = it.get("/status").await;
+    assert_eq!(
+        status["delegations"],
+        json!([]),
+        "ids are nobody's business"
+    );
+    assert_eq!(
+        super::scene::names(&it.remote.home.path().join("mounts")),
+        [""; 0]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_that_is_not_what_its_checksum_says_is_told_as_that() {
+    let it = Delegator::new(|_| {}).await;
+    it.accepted(ID, "cat a").await;
+    let mut body = start(ID, &zipped(&[("a", b"one")]));
+    body["transportHandle"]["checksum"] = json!("0".repeat(64));
+    let (_, answer) = it.post("", &body).await;
+    assert_eq!(answer["code"], "CHECKSUM_MISMATCH", "{answer}");
+    let events = it.events(ID).await;
+    assert_eq!(events.last().unwrap()["type"], "error", "{events:?}");
+    it.remote.left_nothing(ID).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_ends_the_task_and_nothing_else_and_the_same_invite_is_no_second_one() {
+    let it = Delegator::new(|_| {}).await;
+    it.accepted(ID, "wait").await;
+    it.accepted(ID, "wait").await;
+    it.post("", &start(ID, &zipped(&[("a", b"one")]))).await;
+    it.remote.saw("waiting").await;
+    let (status, again) = it.post("", &invite(ID, "wait")).await;
+    assert_eq!(status, 200, "{again}");
+    let (_, answer) = it.post(&format!("/cancel/{ID}"), &json!({})).await;
+    assert_eq!(answer, json!({ "ok": true, "cancelled": true }));
+    let events = it.events(ID).await;
+    assert_eq!(events.last().unwrap()["code"], "CANCELLED", "{events:?}");
+    it.remote.left_nothing(ID).await;
+    it.accepted("dlg_next", "cat a").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_is_over_when_it_says_so() {
+    let it = Delegator::new(|_| {}).await;
+    it.accepted(ID, "cat a").await;
+    let mut late = start(ID, &zipped(&[("a", b"one")]));
+    late["lease"]["expiresAt"] = json!("2020-01-01T00:00:00.000Z");
+    let (_, answer) = it.post("", &late).await;
+    assert_eq!(answer["code"], "START_EXPIRED", "{answer}");
+    it.remote.left_nothing(ID).await;
+    it.accepted("dlg_short", "wait").await;
+    let mut short = start("dlg_short", &zipped(&[("a", b"one")]));
+    short["lease"]["expiresAt"] = json!(clock::text(clock::now() + Duration::from_secs(1)));
+    it.post("", &short).await;
+    let events = it.events("dlg_short").await;
+    assert_eq!(events.last().unwrap()["code"], "EXPIRED", "{events:?}");
+    it.remote.left_nothing("dlg_short").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn invitations_count_and_a_bomb_is_no_workspace() {
+    let it = Delegator::new(|config| {
+        config.taken_max = 2;
+        config.size_max.bytes = 1 << 20;
+        config.quota_bytes = 0;
+    })
+    .await;
+    it.accepted("dlg_1", "cat a").await;
+    it.accepted("dlg_2", "cat a").await;
+    let (_, answer) = it.post("", &invite("dlg_3", "cat a")).await;
+    assert_eq!(answer["code"], "DECLINED", "{answer}");
+    let zeros = vec![0; 64 << 20];
+    let bomb = zipped(&[("a", &zeros)]);
+    assert!(bomb.len() < 1 << 20, "it is small on its way");
+    it.post("", &start("dlg_1", &bomb)).await;
+    let events = it.events("dlg_1").await;
+    assert_eq!(events.last().unwrap()["code"], "SETUP_FAILED", "{events:?}");
+    it.remote.left_nothing_of("dlg_1");
+}
