@@ -1,4 +1,6 @@
-//! `agentcraft mcp serve`: the official Python client through both handshakes, and line by line what no client shows.
+//! `agentcraft mcp serve`: the official clients through both handshakes, and line by line what no client shows.
+
+mod typescript;
 
 use std::{
     env,

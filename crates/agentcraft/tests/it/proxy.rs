@@ -10,6 +10,7 @@ pub(crate) mod editor;
 mod ending;
 mod lease;
 mod legacy;
+mod rust_client;
 mod sdks;
 
 use std::{fs, path::PathBuf};

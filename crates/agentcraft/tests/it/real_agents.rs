@@ -8,4 +8,5 @@ mod client;
 mod model;
 mod scene;
 mod slow;
+mod slow_editors;
 mod table;

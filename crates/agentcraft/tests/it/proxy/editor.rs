@@ -63,10 +63,16 @@ impl Editor {
 
     /// Asks and waits for the answer; with it comes everything that was told meanwhile.
     pub(crate) fn call(&mut self, method: &str, params: Value) -> (Value, Value) {
+        let id = self.ask(method, params);
+        self.answer(id)
+    }
+
+    /// Asks; the answer is waited for later.
+    pub(crate) fn ask(&mut self, method: &str, params: Value) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         self.send(json!({"id": id, "method": method, "params": params}));
-        self.answer(id)
+        id
     }
 
     /// What is told next, without an answer to anything.
@@ -76,36 +82,29 @@ impl Editor {
             self.stdout.read_line(&mut line).unwrap() > 0,
             "the agent is gone"
         );
-        serde_json::from_str(&line).unwrap()
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
     /// Asks for what is refused, and gives the words.
     pub(crate) fn refusal(&mut self, method: &str, params: Value) -> (i64, String) {
-        let id = self.next_id;
-        self.next_id += 1;
-        self.send(json!({"id": id, "method": method, "params": params}));
-        loop {
-            let message = self.next();
-            if message.get("method").is_none() && message["id"] == json!(id) {
-                let error = &message["error"];
-                let words = error["message"]
-                    .as_str()
-                    .unwrap_or_else(|| panic!("{message}"));
-                return (error["code"].as_i64().unwrap(), words.to_owned());
-            }
-        }
+        let id = self.ask(method, params);
+        let error = self.outcome(&json!(id)).0.unwrap_err();
+        let words = error["message"].as_str().unwrap().to_owned();
+        (error["code"].as_i64().unwrap(), words)
     }
 
     pub(crate) fn answer(&mut self, id: u64) -> (Value, Value) {
+        let (outcome, updates) = self.outcome(&json!(id));
+        let result = outcome.unwrap_or_else(|error| panic!("{error}"));
+        (result, Value::Array(updates))
+    }
+
+    /// The result or the error of a request, and everything else that came before it. What the agent asks meanwhile is
+    /// answered.
+    pub(crate) fn outcome(&mut self, id: &Value) -> (Result<Value, Value>, Vec<Value>) {
         let mut updates = Vec::new();
         loop {
-            let mut line = String::new();
-            assert!(
-                self.stdout.read_line(&mut line).unwrap() > 0,
-                "the agent is gone"
-            );
-            let message: Value =
-                serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            let message = self.next();
             if message["method"] == "session/request_permission" {
                 self.permissions += 1;
                 let options = message["params"]["options"].as_array().unwrap();
@@ -124,9 +123,12 @@ impl Editor {
                 };
                 self.send(answer);
                 updates.push(message);
-            } else if message.get("method").is_none() && message["id"] == json!(id) {
-                assert!(message.get("error").is_none(), "{message}");
-                return (message["result"].clone(), Value::Array(updates));
+            } else if message.get("method").is_none() && message["id"] == *id {
+                let outcome = match message.get("error") {
+                    Some(error) => Err(error.clone()),
+                    None => Ok(message["result"].clone()),
+                };
+                return (outcome, updates);
             } else {
                 updates.push(message);
             }

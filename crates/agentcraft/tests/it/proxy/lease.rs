@@ -486,6 +486,76 @@ fn a_daemon_that_goes_is_said_and_the_session_is_there_in_the_next_one() {
 }
 
 #[test]
+fn a_daemon_that_goes_in_the_middle_of_a_turn_leaves_no_editor_waiting() {
+    type End = fn(&mut TestDaemon);
+    let ends: [(&str, End); 2] = [("killed", TestDaemon::kill), ("stopped", TestDaemon::stop)];
+    for (how, end) in ends {
+        let mut daemon = warm();
+        let mut editor = Editor::open(&daemon, &LEASE);
+        let session = editor.begin("/home/me");
+        hang(&mut editor, &session, 900);
+        eventually("the turn runs", || {
+            sessions(&daemon).iter().any(|it| it["busy"] == true)
+        });
+        end(&mut daemon);
+        let output = editor.wait();
+        assert_eq!(output.code, 1, "{how}: {}", output.stderr);
+        assert!(
+            output
+                .stderr
+                .contains("the daemon has ended the connection"),
+            "{how}: {}",
+            output.stderr
+        );
+    }
+}
+
+#[test]
+fn a_terminal_of_the_editor_runs_what_the_agent_asks_for_where_they_share_a_folder() {
+    let daemon = warm();
+    let own = workspace(&daemon, "a1");
+    let mut editor = Editor::open(&daemon, &LEASE);
+    editor.capabilities = json!({"terminal": true});
+    editor.act = |asked| match asked["method"].as_str()? {
+        "terminal/create" => Some(json!({"terminalId": "editor-1"})),
+        "terminal/wait_for_exit" => Some(json!({"exitCode": 7})),
+        "terminal/output" => Some(json!({"output": "seen in the editor", "truncated": false})),
+        "terminal/release" => Some(json!({})),
+        _ => None,
+    };
+    let session = editor.begin(own.to_str().unwrap());
+    let (_, told) = editor.prompt(&session, "/terminal touch made-by-the-daemon");
+    assert!(
+        words(&told).contains("seen in the editor\nThe client's terminal: exit code 7."),
+        "{}",
+        words(&told)
+    );
+    let told = told.as_array().unwrap();
+    let asked: Vec<&str> = told
+        .iter()
+        .filter_map(|it| it["method"].as_str())
+        .filter(|method| method.starts_with("terminal/"))
+        .collect();
+    assert_eq!(
+        asked,
+        [
+            "terminal/create",
+            "terminal/wait_for_exit",
+            "terminal/output",
+            "terminal/release"
+        ]
+    );
+    let shown = told.iter().any(|it| {
+        it["params"]["update"]["content"][0]
+            == json!({"type": "terminal", "terminalId": "editor-1"})
+    });
+    assert!(shown, "the editor shows its own terminal: {told:?}");
+    assert_eq!(editor.permissions, 1, "the policy decides on it");
+    assert!(!own.join("made-by-the-daemon").exists());
+    editor.close();
+}
+
+#[test]
 fn an_agent_that_speaks_no_acp_is_put_into_its_words() {
     let daemon = node().start();
     daemon.template(

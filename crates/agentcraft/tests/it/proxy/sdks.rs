@@ -1,4 +1,4 @@
-//! Clients that others wrote, through both ways to an agent: the official ones in Python and TypeScript, and acpx.
+//! Clients that others wrote, through both ways to an agent: the official ones in Python and TypeScript, acpx, and Neovim.
 
 #![expect(
     clippy::unwrap_used,
@@ -27,7 +27,7 @@ fn modules() -> Option<PathBuf> {
 }
 
 /// A node whose agent `a1` runs if it is leased.
-fn agent(way: &str) -> TestDaemon {
+pub(super) fn agent(way: &str) -> TestDaemon {
     let daemon = with_builtin();
     if way == "lease" {
         daemon.client().ok("agent.start", json!({"name": "a1"}));
@@ -55,7 +55,7 @@ fn run(daemon: &TestDaemon, mut command: Command) -> Output {
     output
 }
 
-fn nothing_is_left(daemon: &TestDaemon, way: &str) {
+pub(super) fn nothing_is_left(daemon: &TestDaemon, way: &str) {
     let expected = usize::from(way == "lease");
     testkit::eventually("only the daemon's own agent is left", || {
         daemon.agent_processes().len() == expected
@@ -127,6 +127,29 @@ fn acpx_prompts_the_agent() {
         if way == "lease" {
             assert!(super::workspace(&daemon, "a1").join("acpx.txt").exists());
         }
+        nothing_is_left(&daemon, way);
+    }
+}
+
+#[test]
+fn neovim_speaks_to_the_agent_with_the_settings_that_are_printed_for_it() {
+    if Command::new("nvim").arg("--version").output().is_err() {
+        return println!("skipped: ./test installs neovim");
+    }
+    for way in ["direct", "lease"] {
+        let daemon = agent(way);
+        let lease: &[&str] = if way == "lease" { &["--lease"] } else { &[] };
+        let entry = daemon.cli(&[&["editor", "neovim", "a1"], lease].concat());
+        assert_eq!(entry.code, 0, "{}", entry.stderr);
+        let entry = script(&daemon, "entry.lua", &entry.stdout);
+        let script = script(&daemon, "editor.lua", include_str!("editor.lua"));
+        let mut command = Command::new("nvim");
+        command
+            .args(["--headless", "--clean", "-c"])
+            .arg(format!("luafile {}", script.display()))
+            .env("ENTRY", entry);
+        run(&daemon, command);
+        assert!(super::workspace(&daemon, "a1").join("neovim.txt").exists());
         nothing_is_left(&daemon, way);
     }
 }
