@@ -1,51 +1,43 @@
 //! The driver: opens sessions in the agent, takes turns in them, lets them go.
 
+mod take_up;
+mod turn;
+
 use std::{ffi::OsStr, sync::Arc, time::Duration};
 
-use agent_client_protocol_schema::v1::{
-    CancelNotification, CloseSessionRequest, PromptRequest, SetSessionModeRequest,
-};
+use agent_client_protocol_schema::v1::{CloseSessionRequest, SetSessionModeRequest};
 use domain::turn::{EventKind, Raw, Stop};
 use engine::{
     About, AcpProcess, Continuity, Driver, DriverError, DriverFuture, DriverSurroundings, Expects,
     Lent, NativeAnswer, NativeMessage, NativeOpen, OpenSession, Opened, SessionSink, Turn, chain,
 };
-use jsonrpc::{Connection, ErrorObject, Limits, Message};
+use jsonrpc::{Connection, Limits, Message};
 use serde_json::{
-    Value, json,
+    Value,
     value::{RawValue, to_raw_value},
 };
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::DropGuard;
 
 use crate::{
     client::{self, Client, Effect},
     convert,
-    failure::AUTH_REQUIRED,
     files::{Files, Workspace},
     handshake::{self, Abilities},
     members::{Members, with_session},
     modes,
     opening::Opening,
     requests::Requests,
-    sessions::{Repeats, Start, Words},
+    sessions::Start,
     terminal::Terminals,
 };
+use take_up::TakenUp;
 
 /// Opening a session starts programs of the agent's and its MCP servers, and may repeat a long history.
 const OPEN_MAX: Duration = Duration::from_secs(120);
 
-/// What an agent gets to wind down a cancelled turn: it may have to stop a program first.
-const CANCEL_MAX: Duration = Duration::from_secs(10);
-
 /// An agent forgets a session at once, or need not be waited for.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
-
-/// An agent that repeats late does so in one go: it has finished when it says nothing for this long.
-const QUIET: Duration = Duration::from_millis(100);
-
-/// How long it is listened to: what comes later is taken for new.
-const REPEATING_MAX: Duration = Duration::from_secs(5);
 
 /// Changing the mode is a note in the agent's memory.
 const MODE_MAX: Duration = Duration::from_secs(10);
@@ -249,91 +241,6 @@ impl AcpDriver {
         Ok(Opened { id, continuity })
     }
 
-    /// Takes up an earlier session by whatever means the agent has.
-    async fn take_up(
-        &self,
-        id: &str,
-        opening: &Opening<'_>,
-        sink: &SessionSink,
-    ) -> Result<TakenUp, DriverError> {
-        let mut why = "this agent cannot take up earlier sessions".to_owned();
-        // Of a conversation that was never ours we know nothing, so what the agent repeats of it is news.
-        let (words, ways) = match opening.wants_history() && sink.last_seq() == 0 {
-            true => (Words::New, [Way::Load, Way::Resume]),
-            false => (Words::Repeated, [Way::Resume, Way::Load]),
-        };
-        for way in ways {
-            let able = match way {
-                Way::Resume => self.abilities.resume,
-                Way::Load => self.abilities.load,
-            };
-            if !able {
-                continue;
-            }
-            // What it repeats comes before its answer, so it must be known as repeated by then.
-            let start = Start {
-                sink: sink.clone(),
-                cwd: opening.cwd.clone(),
-            };
-            self.client.sessions.enter(id, start, words);
-            match self.ask_to_take_up(way, id, opening).await {
-                Ok(answer) => {
-                    self.client.sessions.remember(id, &answer);
-                    self.hear_it_out(id).await;
-                    self.make_it_ask(id, &answer, sink).await;
-                    return Ok(TakenUp::Yes);
-                }
-                Err(DriverError::Refused { code, message }) if code != AUTH_REQUIRED => {
-                    why = format!(
-                        "the agent could not take up the earlier session: {message} ({code})"
-                    );
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(TakenUp::No { why })
-    }
-
-    async fn ask_to_take_up(
-        &self,
-        way: Way,
-        id: &str,
-        opening: &Opening<'_>,
-    ) -> Result<Box<RawValue>, DriverError> {
-        let repeats = match way {
-            Way::Load if self.abilities.repeats_late => Repeats::Late,
-            Way::Load | Way::Resume => Repeats::InTime,
-        };
-        let effect = Effect::TakesUp {
-            session: id.to_owned(),
-            repeats,
-        };
-        let request = opening.earlier_session(id);
-        self.client
-            .request_within(OPEN_MAX, way.method(), &request, effect)
-            .await
-    }
-
-    /// Waits until an agent that repeats what was said also after its answer has finished.
-    async fn hear_it_out(&self, id: &str) {
-        let sessions = &self.client.sessions;
-        let quiet = async {
-            let mut heard = sessions.settling(id);
-            while heard.is_some() {
-                tokio::time::sleep(QUIET).await;
-                let now = sessions.settling(id);
-                if now == heard {
-                    return;
-                }
-                heard = now;
-            }
-        };
-        if tokio::time::timeout(REPEATING_MAX, quiet).await.is_err() {
-            tracing::debug!(session = id, "the agent does not stop repeating");
-        }
-        sessions.settled(id);
-    }
-
     /// Puts a session whose agent would act unasked into the mode in which it asks.
     async fn make_it_ask(&self, id: &str, answer: &RawValue, sink: &SessionSink) {
         let answer = value(answer);
@@ -354,79 +261,6 @@ impl AcpDriver {
                 sink.emit(EventKind::Notice { text }, None);
             }
         }
-    }
-
-    async fn take_turn(&self, turn: Turn, words: Option<Raw>) -> Result<Stop, DriverError> {
-        // ACP has no words for the options.
-        let Turn {
-            session,
-            prompt,
-            options: _,
-            cancel,
-        } = turn;
-        if cancel.is_cancelled() {
-            return Ok(Stop::Cancelled);
-        }
-        let (sink, asks) =
-            self.client
-                .sessions
-                .begin_turn(&session)
-                .ok_or_else(|| DriverError::Unsupported {
-                    what: format!("take a turn in session {session:?}, which is not open"),
-                })?;
-        let mut running = RunningTurn {
-            client: &self.client,
-            session: &session,
-            asks,
-            ended: false,
-        };
-        let native = words.and_then(|words| with_session(&words.frame, &session));
-        let request = native.or_else(|| {
-            let plain = PromptRequest::new(session.clone(), vec![prompt.into()]);
-            to_raw_value(&plain).ok()
-        });
-        let answer = self
-            .client
-            .request_raw("session/prompt", request, Effect::Nothing);
-        tokio::pin!(answer);
-        let answered = tokio::select! { biased;
-            answered = &mut answer => answered,
-            () = cancel.cancelled() => running.wind_down(answer).await,
-        };
-        running.ended = true;
-        let said = match self.understood(answered, &sink) {
-            Ok(answer) => answer,
-            Err(DriverError::Gone { how }) => return Err(DriverError::Gone { how }),
-            Err(error) if cancel.is_cancelled() => {
-                // Many agents end a cancelled prompt with an error of some kind.
-                tracing::debug!(%error, "a cancelled turn ended with an error");
-                return Ok(Stop::Cancelled);
-            }
-            Err(error) => return Err(error),
-        };
-        let answer = value(&said);
-        if let Some(usage) = convert::usage(&answer) {
-            sink.emit(EventKind::Usage(usage), Some(convert::raw(&said)));
-        } else if Members::read(said.get()).is_some_and(|members| members.len() > 1) {
-            sink.emit(answer_event(), Some(convert::raw(&said)));
-        }
-        Ok(convert::stop(&answer))
-    }
-
-    /// An error of the agent's in our words; its own are kept for clients that speak the same protocol.
-    fn understood(
-        &self,
-        answered: Result<Answered, DriverError>,
-        sink: &SessionSink,
-    ) -> Result<Box<RawValue>, DriverError> {
-        let error = match answered? {
-            Ok(answer) => return Ok(answer),
-            Err(error) => error,
-        };
-        if let Ok(said) = to_raw_value(&json!({ "error": error })) {
-            sink.emit(answer_event(), Some(convert::raw(&said)));
-        }
-        Err(self.client.refused(&error))
     }
 
     /// Hands on a message of a client's, and what the agent answers.
@@ -483,81 +317,6 @@ impl AcpDriver {
         }
         self.client.sessions.remove(session);
         self.terminals.close(session).await;
-    }
-}
-
-/// What the agent made of a request.
-type Answered = Result<Box<RawValue>, ErrorObject>;
-
-#[derive(Clone, Copy, Debug)]
-enum Way {
-    Resume,
-    Load,
-}
-
-impl Way {
-    fn method(self) -> &'static str {
-        match self {
-            Way::Resume => "session/resume",
-            Way::Load => "session/load",
-        }
-    }
-}
-
-#[derive(Debug)]
-enum TakenUp {
-    Yes,
-    No { why: String },
-}
-
-/// A prompt that is not answered. If nobody waits for it any more the agent is told to stop.
-#[derive(Debug)]
-struct RunningTurn<'a> {
-    client: &'a Client,
-    session: &'a str,
-    asks: CancellationToken,
-    ended: bool,
-}
-
-impl RunningTurn<'_> {
-    /// Tells the agent to stop, and waits a while for its answer.
-    async fn wind_down(
-        &mut self,
-        answer: impl Future<Output = Result<Answered, DriverError>>,
-    ) -> Result<Answered, DriverError> {
-        // The protocol wants every open permission answered as cancelled.
-        self.asks.cancel();
-        let cancel = CancelNotification::new(self.session.to_owned());
-        let told = self.client.peer.notify("session/cancel", &cancel);
-        let wound_down = async {
-            let _ = told.await; // If it is gone the answer says so.
-            answer.await
-        };
-        match tokio::time::timeout(CANCEL_MAX, wound_down).await {
-            Ok(answered) => answered,
-            Err(_) => Err(DriverError::Silent {
-                what: "session/cancel",
-                limit: CANCEL_MAX,
-            }),
-        }
-    }
-}
-
-impl Drop for RunningTurn<'_> {
-    fn drop(&mut self) {
-        if !self.ended {
-            self.asks.cancel();
-            let cancel = CancelNotification::new(self.session.to_owned());
-            let _ = self.client.peer.try_notify("session/cancel", &cancel); // It may be gone, or not read.
-        }
-        self.client.sessions.end_turn(self.session);
-    }
-}
-
-/// The agent's answer to a prompt, for clients that want all of it.
-fn answer_event() -> EventKind {
-    EventKind::Other {
-        name: "session/prompt".to_owned(),
     }
 }
 

@@ -5,9 +5,11 @@
 
 mod machine;
 mod restart;
+mod state;
 
-pub use machine::{Effect, Force, Goal, Input, Lifecycle, Refusal, Restart, State};
+pub use machine::Lifecycle;
 pub use restart::{RESTARTS_MAX, STABLE_AFTER, backoff};
+pub use state::{Effect, Force, Goal, Input, Refusal, Restart, State};
 
 use serde::{Deserialize, Serialize};
 

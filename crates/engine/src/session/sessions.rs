@@ -1,5 +1,8 @@
 //! The API of sessions: create, attach, prompt, answer, cancel, close, list, read back.
 
+mod native;
+mod take_up;
+
 use std::{
     collections::BTreeMap,
     path::PathBuf,
@@ -15,13 +18,12 @@ use domain::{
 use tokio::sync::oneshot;
 
 use super::{
-    EventReader, NativeOpen, NativeSession, OpenConversation, OpenError, SessionRecord,
-    SessionView, Thread, asks, flush,
+    EventReader, NativeOpen, SessionRecord, SessionView, asks,
     handle::{Command, Handle},
     task::{self, Surroundings},
     work::WaitingPrompt,
 };
-use crate::{Driver, EngineError, EventLog, TurnOptions, clock, engine::Via};
+use crate::{EngineError, TurnOptions, clock, engine::Via};
 
 /// Every session of the node. Clones are the same.
 #[derive(Debug, Clone)]
@@ -81,70 +83,6 @@ impl Sessions {
         }
     }
 
-    /// Takes up every session that was not over when the last daemon ended.
-    pub(crate) async fn take_up(&self) -> Result<(), EngineError> {
-        for row in self
-            .inner
-            .around
-            .store
-            .sessions(true)
-            .await
-            .map_err(of(&"the sessions"))?
-        {
-            let Ok(mut record) = serde_json::from_str::<SessionRecord>(&row.record) else {
-                tracing::error!(
-                    session = row.id,
-                    "the record of this session cannot be read; it is left alone"
-                );
-                continue;
-            };
-            let mut last = self
-                .inner
-                .around
-                .store
-                .last_event(&row.id)
-                .await
-                .map_err(of(&row.id))?;
-            if let Some(turn) = record.running.take() {
-                self.end_interrupted(&record, turn, last + 1).await?;
-                last += 1;
-            }
-            let orphan =
-                self.inner.around.agents.id(&record.agent).ok().as_ref() != Some(&record.agent_id);
-            let handle = task::spawn(record, last + 1, &self.inner.around);
-            self.live().insert(row.id.clone(), handle);
-            if orphan {
-                self.close(&row.id).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// A turn that ran when the last daemon ended is over; its session is not. It is told before anybody can look.
-    async fn end_interrupted(
-        &self,
-        record: &SessionRecord,
-        turn: TurnId,
-        seq: u64,
-    ) -> Result<(), EngineError> {
-        let message = "the daemon ended during this turn; its last moments may be missing";
-        let stop = Stop::Failed {
-            message: message.to_owned(),
-        };
-        let log = EventLog::new(seq);
-        log.append(EventKind::TurnEnded { turn, stop }, None);
-        let store = &self.inner.around.store;
-        flush::flush(
-            store,
-            &log,
-            &record.id,
-            &record.agent,
-            vec![record.change()],
-        )
-        .await
-        .map_err(of(&record.id))
-    }
-
     /// A new conversation with an agent that runs, which nobody is attached to yet.
     pub async fn create(&self, create: CreateSession) -> Result<SessionView, EngineError> {
         let via = self.via(&create.agent)?;
@@ -163,25 +101,6 @@ impl Sessions {
     ) -> Result<SessionView, EngineError> {
         let cwd = self.workspace(&create.agent)?;
         self.begin(create, via, agent_session, cwd, None).await
-    }
-
-    /// A new conversation that is opened in the words of the agent's own protocol.
-    pub async fn create_native(&self, session: NativeSession) -> Result<SessionView, EngineError> {
-        let NativeSession {
-            create,
-            cwd,
-            open,
-            resume,
-        } = session;
-        let via = self.via(&create.agent)?;
-        let via = via.ok_or_else(|| EngineError::NotStarted {
-            name: create.agent.clone(),
-        })?;
-        let cwd = match cwd {
-            Some(cwd) => cwd,
-            None => self.workspace(&create.agent)?,
-        };
-        self.begin(create, via, resume, cwd, Some(open)).await
     }
 
     async fn begin(
@@ -312,16 +231,6 @@ impl Sessions {
         self.prompt_in_words(id, prompt, None).await
     }
 
-    /// As [`Sessions::prompt`], with the same prompt in the words of the agent's own protocol.
-    pub async fn prompt_native(
-        &self,
-        id: &str,
-        prompt: Prompt,
-        words: Raw,
-    ) -> Result<TurnId, EngineError> {
-        self.prompt_in_words(id, prompt, Some(words)).await
-    }
-
     async fn prompt_in_words(
         &self,
         id: &str,
@@ -375,50 +284,6 @@ impl Sessions {
             }
         }
         Err(EngineError::SessionNotFound { id: id.to_owned() })
-    }
-
-    /// The session's conversation in its agent, opened if it is not.
-    pub async fn open(&self, id: &str) -> Result<OpenConversation, OpenError> {
-        let handle = self.live().get(id).cloned();
-        let over = |state| EngineError::SessionOver {
-            id: id.to_owned(),
-            state,
-        };
-        let Some(handle) = handle else {
-            return Err(over(self.past(id).await?.lease).into());
-        };
-        let (reply, answer) = oneshot::channel();
-        let sent = handle.commands.send(Command::Open { reply }).await;
-        sent.map_err(|_| over(Lease::Closed))?;
-        answer
-            .await
-            .unwrap_or_else(|_| Err(over(Lease::Closed).into()))
-    }
-
-    /// What an agent is talked to through now.
-    pub fn driver(&self, agent: &Name) -> Result<Arc<dyn Driver>, EngineError> {
-        let agents = &self.inner.around.agents;
-        let via = agents.via(agent)?.ok_or_else(|| EngineError::NotStarted {
-            name: agent.clone(),
-        })?;
-        Ok(agents.source(agent, via)?.driver)
-    }
-
-    /// Sessions of an agent that are not over, the most recently used first, with what the agent calls them.
-    pub fn threads(&self, agent: &Name) -> Vec<Thread> {
-        let thread = |handle: &Handle| Thread {
-            view: handle.view.borrow().clone(),
-            cwd: handle.cwd.clone(),
-            conversation: handle.slot.conversation(),
-        };
-        let mut threads: Vec<Thread> = self
-            .live()
-            .values()
-            .filter(|handle| handle.reach.0 == *agent)
-            .map(thread)
-            .collect();
-        threads.sort_by(|a, b| task::newest_first(&a.view, &b.view));
-        threads
     }
 
     /// Whether an act is allowed where nobody can be asked; if not, the words say why.

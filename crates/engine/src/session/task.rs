@@ -1,12 +1,15 @@
 //! The task that owns one session: takes commands, asks and ends of turns, lets the machine decide, keeps the decision,
 //! performs it. Events do not pass through it; drivers append them to the log and this stores them in batches.
 
+mod deciding;
+mod keeping;
+
 use std::{collections::BTreeSet, sync::Arc};
 
 use domain::{
-    permission::{Audience, Policy},
+    permission::Policy,
     session::{ClientId, Effect, Input, Lease, Session, WhenBusy},
-    turn::{Answer, AskId, EventKind, Raw, Stop, TurnId},
+    turn::{EventKind, Raw, Stop, TurnId},
 };
 use platform::{Tasks, crash};
 use store::Store;
@@ -19,15 +22,15 @@ use tracing::warn;
 
 use super::{
     SessionRecord, SessionView,
-    asks::{self, Decision, OpenAsks},
+    asks::OpenAsks,
     binding::Slot,
-    flush::{self, FLUSH_AFTER, FLUSH_BYTES},
     handle::{Command, Handle, OpenReply, Reply},
     work::{Done, Opener, TurnWork, WaitingPrompt},
 };
 use crate::{
     AskRequest, EngineError, EventLog, SessionSink, agent::chain, clock, engine::AgentSource,
 };
+use keeping::Kept;
 
 /// Commands that may wait at one session.
 const COMMANDS_MAX: usize = 64;
@@ -37,9 +40,6 @@ const ASKS_MAX: usize = 32;
 
 /// How long an idle session keeps its conversation open in the agent.
 const UNBIND_AFTER: std::time::Duration = std::time::Duration::from_secs(15);
-
-/// How long a full disk has before events are stored again.
-const FLUSH_AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Words of a prompt that are kept beside its text: an image is not kept twice, once here and once by the agent.
 const WORDS_MAX: usize = 64 * 1024;
@@ -52,13 +52,6 @@ pub(crate) struct Surroundings {
     pub(crate) agents: Arc<AgentSource>,
     /// Rules of the whole node, which come before those of a template.
     pub(crate) node_policy: Policy,
-}
-
-/// Whether what happened is on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
-    Yes,
-    NotYet,
 }
 
 struct SessionTask {
@@ -242,75 +235,6 @@ impl SessionTask {
         result.map(|()| turn)
     }
 
-    async fn on_ask(&mut self, request: AskRequest) {
-        let AskRequest { kind, raw, answer } = request;
-        let policy = self
-            .around
-            .agents
-            .policy(&self.record.agent, &self.around.node_policy);
-        let workspace = self.record.cwd.to_string_lossy().into_owned();
-        let id = self.asks.fresh_id(self.machine.turn());
-        match asks::decide(&policy, &kind, &workspace, self.audience()) {
-            Decision::Settled {
-                answer: decided,
-                why,
-            } => {
-                let ask = domain::turn::Ask {
-                    id: id.clone(),
-                    kind,
-                };
-                self.log.append_held(EventKind::Ask(ask), raw);
-                self.log.append_held(EventKind::Notice { text: why }, None);
-                self.asks.insert(id.clone(), answer);
-                self.settle(id, decided, Some("policy".to_owned())).await;
-            }
-            Decision::Open => {
-                let ask = domain::turn::Ask {
-                    id: id.clone(),
-                    kind: kind.clone(),
-                };
-                self.log.append_held(EventKind::Ask(ask), raw);
-                self.flush(Vec::new()).await;
-                self.asks.insert(id.clone(), answer);
-                self.try_input(Input::Asked { ask: id, kind }).await;
-            }
-        }
-    }
-
-    /// The decision is on disk before the agent acts on it.
-    async fn settle(&mut self, ask: AskId, answer: Answer, by: Option<String>) {
-        let settled = EventKind::AskSettled {
-            ask: ask.clone(),
-            answer: answer.clone(),
-            by,
-        };
-        self.log.append_held(settled, None);
-        self.flush(Vec::new()).await;
-        crash::point("session.ask-settled");
-        self.asks.deliver(&ask, answer);
-    }
-
-    fn audience(&self) -> Audience {
-        if self.answering.is_empty() {
-            Audience::Nobody
-        } else {
-            Audience::Somebody
-        }
-    }
-
-    async fn withdraw_what_nobody_waits_for(&mut self) {
-        for ask in self.asks.withdrawn() {
-            self.try_input(Input::Withdrawn { ask }).await;
-        }
-    }
-
-    /// The last client that could answer has gone: the turn is told no, and goes on.
-    async fn decline_open_asks(&mut self) {
-        for ask in self.asks.open() {
-            self.try_input(Input::Withdrawn { ask }).await;
-        }
-    }
-
     async fn on_done(&mut self, done: Done) {
         let Done { turn, stop } = done;
         self.record.agent_session = self.slot.conversation();
@@ -453,15 +377,6 @@ impl SessionTask {
         }
     }
 
-    /// What the agent calls the conversation is needed to take it up again.
-    async fn keep_conversation(&mut self) {
-        let conversation = self.slot.conversation();
-        if self.record.agent_session != conversation {
-            self.record.agent_session = conversation;
-            self.keep().await;
-        }
-    }
-
     /// Agents keep only so many conversations at once, so one that nobody uses does not stay open.
     fn plan_unbind(&mut self) {
         let unused = self.slot.is_bound() && self.machine.lease() == Lease::Idle;
@@ -480,61 +395,6 @@ impl SessionTask {
                 .spawn(|_| async move { binding.driver.close(&binding.conversation).await });
         }
     }
-
-    fn plan_flush(&mut self) {
-        let (events, weight) = self.log.unstored_len();
-        self.flush_at = match (events, weight) {
-            (0, _) => None,
-            (_, FLUSH_BYTES..) if self.flush_at.is_none() => Some(Instant::now()),
-            _ => self.flush_at.or_else(|| Some(Instant::now() + FLUSH_AFTER)),
-        };
-    }
-
-    /// Keeps the record, with every event that is not stored yet.
-    async fn keep(&mut self) -> Kept {
-        let change = self.record.change();
-        self.flush(vec![change]).await
-    }
-
-    async fn flush(&mut self, changes: Vec<store::Change>) -> Kept {
-        self.flush_at = None;
-        let flushed = flush::flush(
-            &self.around.store,
-            &self.log,
-            &self.record.id,
-            &self.record.agent,
-            changes,
-        )
-        .await;
-        if let Err(error) = flushed {
-            warn!(session = %self.record.id, error = %chain(&error), "could not keep what happened");
-            self.log.release();
-            self.flush_at = Some(Instant::now() + FLUSH_AGAIN);
-            return Kept::NotYet;
-        }
-        if self.machine.turn().is_none() && self.machine.lease() == Lease::Idle {
-            self.log.forget();
-        }
-        Kept::Yes
-    }
-
-    fn show(&self) {
-        let mut view = self.record.past_view(self.log.last_seq());
-        view.client_id = self
-            .machine
-            .clients()
-            .next()
-            .map(|client| name_of(&client.0));
-        view.clients = self.machine.clients().count();
-        view.busy = self.machine.turn().is_some();
-        view.asks = self.machine.asks().count();
-        view.state = self.machine.lease();
-        self.view.send_if_modified(|shown| {
-            let changed = *shown != view;
-            *shown = view;
-            changed
-        });
-    }
 }
 
 fn is_kept(words: &Raw) -> bool {
@@ -546,14 +406,6 @@ async fn due(at: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
-}
-
-/// The name a client gave itself, without what tells its connection from others.
-fn name_of(client: &str) -> String {
-    client
-        .split_once('#')
-        .map_or(client, |(name, _)| name)
-        .to_owned()
 }
 
 /// The moment a record was last touched, for sorting.

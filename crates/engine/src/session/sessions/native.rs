@@ -1,0 +1,95 @@
+//! Sessions for faces that speak the agent's own protocol: opened and prompted in its words.
+
+use std::sync::Arc;
+
+use domain::{
+    Name,
+    session::Lease,
+    turn::{Raw, TurnId},
+};
+use tokio::sync::oneshot;
+
+use super::{Prompt, Sessions};
+use crate::{
+    Driver, EngineError,
+    session::{
+        NativeSession, OpenConversation, OpenError, SessionView, Thread,
+        handle::{Command, Handle},
+        task,
+    },
+};
+
+impl Sessions {
+    /// A new conversation that is opened in the words of the agent's own protocol.
+    pub async fn create_native(&self, session: NativeSession) -> Result<SessionView, EngineError> {
+        let NativeSession {
+            create,
+            cwd,
+            open,
+            resume,
+        } = session;
+        let via = self.via(&create.agent)?;
+        let via = via.ok_or_else(|| EngineError::NotStarted {
+            name: create.agent.clone(),
+        })?;
+        let cwd = match cwd {
+            Some(cwd) => cwd,
+            None => self.workspace(&create.agent)?,
+        };
+        self.begin(create, via, resume, cwd, Some(open)).await
+    }
+
+    /// As [`Sessions::prompt`], with the same prompt in the words of the agent's own protocol.
+    pub async fn prompt_native(
+        &self,
+        id: &str,
+        prompt: Prompt,
+        words: Raw,
+    ) -> Result<TurnId, EngineError> {
+        self.prompt_in_words(id, prompt, Some(words)).await
+    }
+
+    /// The session's conversation in its agent, opened if it is not.
+    pub async fn open(&self, id: &str) -> Result<OpenConversation, OpenError> {
+        let handle = self.live().get(id).cloned();
+        let over = |state| EngineError::SessionOver {
+            id: id.to_owned(),
+            state,
+        };
+        let Some(handle) = handle else {
+            return Err(over(self.past(id).await?.lease).into());
+        };
+        let (reply, answer) = oneshot::channel();
+        let sent = handle.commands.send(Command::Open { reply }).await;
+        sent.map_err(|_| over(Lease::Closed))?;
+        answer
+            .await
+            .unwrap_or_else(|_| Err(over(Lease::Closed).into()))
+    }
+
+    /// What an agent is talked to through now.
+    pub fn driver(&self, agent: &Name) -> Result<Arc<dyn Driver>, EngineError> {
+        let agents = &self.inner.around.agents;
+        let via = agents.via(agent)?.ok_or_else(|| EngineError::NotStarted {
+            name: agent.clone(),
+        })?;
+        Ok(agents.source(agent, via)?.driver)
+    }
+
+    /// Sessions of an agent that are not over, the most recently used first, with what the agent calls them.
+    pub fn threads(&self, agent: &Name) -> Vec<Thread> {
+        let thread = |handle: &Handle| Thread {
+            view: handle.view.borrow().clone(),
+            cwd: handle.cwd.clone(),
+            conversation: handle.slot.conversation(),
+        };
+        let mut threads: Vec<Thread> = self
+            .live()
+            .values()
+            .filter(|handle| handle.reach.0 == *agent)
+            .map(thread)
+            .collect();
+        threads.sort_by(|a, b| task::newest_first(&a.view, &b.view));
+        threads
+    }
+}

@@ -1,0 +1,75 @@
+//! Sessions that were not over when the last daemon ended.
+
+use domain::turn::{EventKind, Stop, TurnId};
+
+use super::{Sessions, of};
+use crate::{
+    EngineError, EventLog,
+    session::{SessionRecord, flush, task},
+};
+
+impl Sessions {
+    /// Takes up every session that was not over when the last daemon ended.
+    pub(crate) async fn take_up(&self) -> Result<(), EngineError> {
+        for row in self
+            .inner
+            .around
+            .store
+            .sessions(true)
+            .await
+            .map_err(of(&"the sessions"))?
+        {
+            let Ok(mut record) = serde_json::from_str::<SessionRecord>(&row.record) else {
+                tracing::error!(
+                    session = row.id,
+                    "the record of this session cannot be read; it is left alone"
+                );
+                continue;
+            };
+            let mut last = self
+                .inner
+                .around
+                .store
+                .last_event(&row.id)
+                .await
+                .map_err(of(&row.id))?;
+            if let Some(turn) = record.running.take() {
+                self.end_interrupted(&record, turn, last + 1).await?;
+                last += 1;
+            }
+            let orphan =
+                self.inner.around.agents.id(&record.agent).ok().as_ref() != Some(&record.agent_id);
+            let handle = task::spawn(record, last + 1, &self.inner.around);
+            self.live().insert(row.id.clone(), handle);
+            if orphan {
+                self.close(&row.id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A turn that ran when the last daemon ended is over; its session is not. It is told before anybody can look.
+    pub(super) async fn end_interrupted(
+        &self,
+        record: &SessionRecord,
+        turn: TurnId,
+        seq: u64,
+    ) -> Result<(), EngineError> {
+        let message = "the daemon ended during this turn; its last moments may be missing";
+        let stop = Stop::Failed {
+            message: message.to_owned(),
+        };
+        let log = EventLog::new(seq);
+        log.append(EventKind::TurnEnded { turn, stop }, None);
+        let store = &self.inner.around.store;
+        flush::flush(
+            store,
+            &log,
+            &record.id,
+            &record.agent,
+            vec![record.change()],
+        )
+        .await
+        .map_err(of(&record.id))
+    }
+}

@@ -1,0 +1,85 @@
+//! Asks of a turn: the policy decides first, then whoever is attached and can answer, then the answer is no.
+
+use domain::{
+    permission::Audience,
+    session::Input,
+    turn::{Answer, AskId, EventKind},
+};
+use platform::crash;
+
+use super::SessionTask;
+use crate::{
+    AskRequest,
+    session::asks::{self, Decision},
+};
+
+impl SessionTask {
+    pub(super) async fn on_ask(&mut self, request: AskRequest) {
+        let AskRequest { kind, raw, answer } = request;
+        let policy = self
+            .around
+            .agents
+            .policy(&self.record.agent, &self.around.node_policy);
+        let workspace = self.record.cwd.to_string_lossy().into_owned();
+        let id = self.asks.fresh_id(self.machine.turn());
+        match asks::decide(&policy, &kind, &workspace, self.audience()) {
+            Decision::Settled {
+                answer: decided,
+                why,
+            } => {
+                let ask = domain::turn::Ask {
+                    id: id.clone(),
+                    kind,
+                };
+                self.log.append_held(EventKind::Ask(ask), raw);
+                self.log.append_held(EventKind::Notice { text: why }, None);
+                self.asks.insert(id.clone(), answer);
+                self.settle(id, decided, Some("policy".to_owned())).await;
+            }
+            Decision::Open => {
+                let ask = domain::turn::Ask {
+                    id: id.clone(),
+                    kind: kind.clone(),
+                };
+                self.log.append_held(EventKind::Ask(ask), raw);
+                self.flush(Vec::new()).await;
+                self.asks.insert(id.clone(), answer);
+                self.try_input(Input::Asked { ask: id, kind }).await;
+            }
+        }
+    }
+
+    /// The decision is on disk before the agent acts on it.
+    pub(super) async fn settle(&mut self, ask: AskId, answer: Answer, by: Option<String>) {
+        let settled = EventKind::AskSettled {
+            ask: ask.clone(),
+            answer: answer.clone(),
+            by,
+        };
+        self.log.append_held(settled, None);
+        self.flush(Vec::new()).await;
+        crash::point("session.ask-settled");
+        self.asks.deliver(&ask, answer);
+    }
+
+    fn audience(&self) -> Audience {
+        if self.answering.is_empty() {
+            Audience::Nobody
+        } else {
+            Audience::Somebody
+        }
+    }
+
+    pub(super) async fn withdraw_what_nobody_waits_for(&mut self) {
+        for ask in self.asks.withdrawn() {
+            self.try_input(Input::Withdrawn { ask }).await;
+        }
+    }
+
+    /// The last client that could answer has gone: the turn is told no, and goes on.
+    pub(super) async fn decline_open_asks(&mut self) {
+        for ask in self.asks.open() {
+            self.try_input(Input::Withdrawn { ask }).await;
+        }
+    }
+}
