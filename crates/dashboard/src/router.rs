@@ -84,6 +84,7 @@ pub fn router(config: Config) -> Router {
         .route("/api/records/{kind}", get(records::list))
         .route("/api/stream", get(stream::follow))
         .layer(Extension(watchers))
+        .layer(Extension(stream::Daemon::now()))
         .layer(middleware::from_fn(only_with_the_right))
         .with_state(state)
 }

@@ -1,9 +1,14 @@
 //! The one stream that the page follows: new lines of the journal, and the events of the session it shows.
 //!
 //! Each event's id says how far both have come, so that a page that was away goes on without loss. Where it missed more
-//! lines of the journal than are sent at once, it is told so and reads its lists anew.
+//! lines of the journal than are sent at once, it is told so and reads its lists anew. A daemon that was killed may have lost
+//! the last events that a page has seen and count anew from there, so a page of a former daemon begins its session anew.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use axum::{
     Extension,
@@ -38,26 +43,44 @@ pub(crate) struct Follow {
     /// Its first event that is wanted.
     #[serde(default)]
     from: u64,
+    /// The daemon that the page knows, if it knows one.
+    daemon: Option<u64>,
+}
+
+/// Tells this start of the daemon from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Daemon(u64);
+
+impl Daemon {
+    /// Of this moment.
+    pub(crate) fn now() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let since = since.map_or(0, |since| since.as_millis());
+        Self(u64::try_from(since).unwrap_or(u64::MAX))
+    }
 }
 
 /// Where a page has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
+    daemon: u64,
     journal: i64,
     event: u64,
 }
 
 impl Place {
     fn parse(text: &str) -> Option<Self> {
-        let (journal, event) = text.split_once('.')?;
+        let (daemon, rest) = text.split_once('.')?;
+        let (journal, event) = rest.split_once('.')?;
         Some(Self {
+            daemon: daemon.parse().ok()?,
             journal: journal.parse().ok()?,
             event: event.parse().ok()?,
         })
     }
 
     fn id(self) -> String {
-        format!("{}.{}", self.journal, self.event)
+        format!("{}.{}.{}", self.daemon, self.journal, self.event)
     }
 }
 
@@ -72,6 +95,7 @@ struct Follower {
 pub(crate) async fn follow(
     State(config): State<Arc<Config>>,
     Extension(watchers): Extension<Watchers>,
+    Extension(Daemon(daemon)): Extension<Daemon>,
     Query(wanted): Query<Follow>,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
@@ -79,13 +103,21 @@ pub(crate) async fn follow(
         .get("last-event-id")
         .and_then(|value| value.to_str().ok())
         .and_then(Place::parse);
-    let place = match known {
+    let mut place = match known {
         Some(place) => place,
         None => Place {
+            daemon: wanted.daemon.unwrap_or(daemon),
             journal: newest(&config).await?,
             event: wanted.from.max(1) - 1,
         },
     };
+    let greeting = match place.daemon == daemon {
+        true => "hello",
+        false => "anew",
+    };
+    if greeting == "anew" {
+        (place.daemon, place.event) = (daemon, 0);
+    }
     let page = watchers.page().await;
     let reader = match &wanted.session {
         None => None,
@@ -102,7 +134,8 @@ pub(crate) async fn follow(
         place,
         _page: page,
     };
-    let events = Sse::new(events(follower)).keep_alive(KeepAlive::new().interval(BREATH));
+    let greeting = follower.event(greeting, daemon.to_string());
+    let events = Sse::new(events(follower, greeting)).keep_alive(KeepAlive::new().interval(BREATH));
     Ok(events.into_response())
 }
 
@@ -115,9 +148,9 @@ async fn newest(config: &Config) -> Result<i64, Refused> {
     Ok(rows.last().map_or(0, |row| row.seq))
 }
 
-fn events(follower: Follower) -> impl Stream<Item = Result<Event, Infallible>> {
+fn events(follower: Follower, greeting: Event) -> impl Stream<Item = Result<Event, Infallible>> {
     stream::unfold(
-        (follower, Vec::new()),
+        (follower, vec![greeting]),
         |(mut follower, mut ready)| async move {
             loop {
                 if let Some(event) = ready.pop() {
@@ -197,10 +230,11 @@ mod tests {
     #[test]
     fn a_place_is_read_back_from_its_id() {
         let place = Place {
+            daemon: 3,
             journal: 17,
             event: 4,
         };
         assert_eq!(Place::parse(&place.id()), Some(place));
-        assert_eq!(Place::parse("x"), None);
+        assert_eq!(Place::parse("17.4"), None);
     }
 }

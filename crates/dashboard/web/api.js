@@ -32,12 +32,21 @@ export const get = (path) => ask("GET", path);
 export const post = (path, body = {}) => ask("POST", path, body);
 export const remove = (path) => ask("DELETE", path);
 
+/** The daemon that was last heard; another one may have lost the last events of a session. */
+let daemon = null;
+
 /** Follows the node. A break is mended by the browser, which says how far it had come. */
-export function follow({ session, from = 1, onJournal, onSession, onMissed, onLine }) {
-  const query = session ? `?session=${encodeURIComponent(session)}&from=${from}` : "";
-  const source = new EventSource(`/api/stream${query}`);
+export function follow({ session, from = 1, onJournal, onSession, onAnew, onMissed, onLine }) {
+  const query = new URLSearchParams(session ? { session, from } : {});
+  if (daemon) query.set("daemon", daemon);
+  const source = new EventSource(`/api/stream?${query}`);
   source.addEventListener("open", () => onLine("connected"));
   source.addEventListener("error", () => onLine(source.readyState === EventSource.CLOSED ? "closed" : "reconnecting"));
+  source.addEventListener("hello", (event) => { daemon = event.data; });
+  source.addEventListener("anew", (event) => {
+    daemon = event.data;
+    onAnew();
+  });
   source.addEventListener("journal", (event) => onJournal(JSON.parse(event.data)));
   source.addEventListener("session", (event) => onSession(JSON.parse(event.data)));
   source.addEventListener("missed", () => onMissed());

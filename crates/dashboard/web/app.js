@@ -73,6 +73,10 @@ function connect(view, number) {
     from: view.from?.() ?? 1,
     onJournal: () => soon(),
     onMissed: () => soon(),
+    onAnew: () => {
+      view.anew?.();
+      soon();
+    },
     onSession: (event) => view.onSession?.(event),
     onLine: (state) => {
       tell(state === "closed" ? "reconnecting" : state);
@@ -120,18 +124,23 @@ async function count() {
   badge.hidden = !node.asks;
 }
 
+/** Shows the link of the part where the links do not fit side by side. */
+function reveal() {
+  const link = document.querySelector("nav a[aria-current]");
+  const nav = link?.closest("nav");
+  // Not scrollIntoView: with it the next Tab would begin here instead of at the top of the page.
+  if (nav) nav.scrollLeft = link.offsetLeft - (nav.clientWidth - link.offsetWidth) / 2;
+}
+
 async function open() {
   const number = opened += 1;
-  const [name, ...rest] = (location.hash.slice(1) || "overview").split("/").map(decodeURIComponent);
+  const [name, ...rest] = (location.hash.replace(/^#\/?/, "") || "overview").split("/").map(decodeURIComponent);
   const [part, title, show] = PARTS.find(([known]) => known === name) ?? PARTS[0];
   for (const link of document.querySelectorAll("nav a")) {
-    if (link.hash === `#${part}`) {
-      link.setAttribute("aria-current", "page");
-      // Not scrollIntoView: with it the next Tab would begin here instead of at the top of the page.
-      const nav = link.closest("nav");
-      nav.scrollLeft = link.offsetLeft - (nav.clientWidth - link.offsetWidth) / 2;
-    } else link.removeAttribute("aria-current");
+    if (link.hash === `#/${part}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
   }
+  reveal();
   document.title = `${title} · AgentCraft`;
   const place = make("div", {});
   let view = {};
@@ -154,11 +163,12 @@ setInterval(() => {
 }, BEAT_MS);
 
 fill(document.getElementById("parts"), PARTS.map(([name, title]) =>
-  make("li", {}, make("a", { href: `#${name}` }, title, name === "asks" ? make("span", { id: "waiting", class: "badge", hidden: true }) : null))));
+  make("li", {}, make("a", { href: `#/${name}` }, title, name === "asks" ? make("span", { id: "waiting", class: "badge", hidden: true }) : null))));
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
 });
 count().catch(say);
 addEventListener("hashchange", open);
+addEventListener("resize", reveal);
 open();

@@ -36,6 +36,9 @@ export function compare(before, after) {
   return lines;
 }
 
+/** The end of a path: what is above the workspace tells nobody anything. */
+const short = (path) => path.split("/").filter(Boolean).slice(-2).join("/");
+
 /** The change as an element. */
 export function diff({ path, old, new: now }) {
   const lines = compare(old ?? "", now ?? "");
@@ -43,7 +46,7 @@ export function diff({ path, old, new: now }) {
   const kinds = { "+": "plus", "-": "minus", " ": "same" };
   const count = (wanted) => lines.filter(([sign]) => sign === wanted).length;
   return make("figure", { class: "diff" },
-    make("figcaption", {}, make("code", {}, path), " ",
+    make("figcaption", {}, make("code", { title: path }, short(path)), " ",
       make("span", { class: "plus" }, `+${count("+")}`), " ", make("span", { class: "minus" }, `−${count("-")}`)),
     make("pre", { tabindex: "0", role: "group", "aria-label": `Changes of ${path}` }, lines.map(([sign, line], index) => {
       if (!near[index]) return index === 0 || near[index - 1] ? make("span", { class: "same" }, "⋯\n") : null;

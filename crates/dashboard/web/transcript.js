@@ -94,7 +94,7 @@ export function transcript(session, workflows, onBusy) {
     "tool-call": (event) => tool(event),
     "tool-update": (event) => tool(event),
     plan: (event) => plan(event),
-    ask: (event) => asks.set(event.id, add(make("article", { class: "said ask" }, make("p", { class: "who" }, "The agent asks"), question(session, event)))),
+    ask: (event) => asks.set(event.id, add(make("article", { class: "said ask" }, make("p", { class: "who" }, "The agent asks"), question(session, event, { isShown: tools.has(event.tool?.id) })))),
     "ask-settled": (event) => {
       const box = asks.get(event.ask);
       if (!box) return;
@@ -153,6 +153,14 @@ export function transcript(session, workflows, onBusy) {
   return {
     element,
     next: () => last + 1,
+    /** Everything will come once more. */
+    anew() {
+      tools.clear();
+      asks.clear();
+      [last, open, turn] = [0, null, null];
+      fill(element);
+      onBusy(false);
+    },
     take(event) {
       if (event.seq <= last) return;
       last = event.seq;
@@ -168,8 +176,8 @@ function shown(content) {
   return code(text.length > OUTPUT_MAX ? `${text.slice(0, OUTPUT_MAX)}\n… ${text.length - OUTPUT_MAX} more letters` : text);
 }
 
-/** What is asked, with a way to answer it. */
-export function question(session, ask, after = () => {}) {
+/** What is asked, with a way to answer it. `isShown` says that what it is about is in view already. */
+export function question(session, ask, { isShown = false, after = () => {} } = {}) {
   const path = `/api/sessions/${encodeURIComponent(session)}/asks/${encodeURIComponent(ask.id)}`;
   const reply = (answer) => attempt(async () => {
     await post(path, answer());
@@ -180,7 +188,7 @@ export function question(session, ask, after = () => {}) {
     return [
       make("p", { class: "line" }, make("span", { class: "kind" }, ask.tool.kind), make("strong", { class: "grow" }, ask.tool.title),
         ask.destructive ? make("span", { class: "tag bad destructive" }, "cannot be undone") : null),
-      (ask.tool.content ?? []).map(shown),
+      isShown ? null : (ask.tool.content ?? []).map(shown),
       make("div", { class: "answers" }, ask.options.map((option) =>
         make("button", { class: looks[option.kind] ?? "", onclick: reply(() => ({ answer: "option", id: option.id })) }, option.name))),
     ];

@@ -5,11 +5,18 @@
 
 mod browser;
 
-use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    net::TcpListener,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Child, Stdio},
+};
 
-use browser::{Browser, browser};
+use browser::browser;
 use serde_json::json;
-use testkit::{Builder, TestDaemon, eventually};
+use testkit::{Builder, TestDaemon, eventually, kill};
 
 use crate::{network::http::Http, node};
 
@@ -184,6 +191,53 @@ fn furnished() -> (TestDaemon, TestDaemon) {
 fn no_part_breaks_a_rule_of_accessible_pages_in_either_theme_at_either_width() {
     let (daemon, _peer) = furnished();
     run("parts.mjs", &daemon);
+}
+
+/// A computer that lends one tool to an office of the node, and is there.
+fn computer_in_office(daemon: &TestDaemon) -> Child {
+    let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/dashboard/server.mjs");
+    let servers =
+        json!({"servers": {"sums": {"type": "stdio", "command": "node", "args": [server]}}});
+    let file = daemon.scratch("servers.json");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, servers.to_string()).unwrap();
+    let (url, file) = (daemon.url(), file.display().to_string());
+    let arguments = [
+        "computer", "join", &url, "studio", "--name", "nova", "--config", &file, "--yes",
+    ];
+    let mut computer = daemon
+        .command(&arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(computer.stdout.take().unwrap()).lines();
+    let lending = said.find(|line| {
+        line.as_ref()
+            .is_ok_and(|line| line.starts_with("lending 1"))
+    });
+    assert!(lending.is_some(), "it lends its tool");
+    // What it says later is read, so that it never blocks, and dropped.
+    std::thread::spawn(move || said.for_each(drop));
+    computer
+}
+
+#[test]
+fn a_tool_of_a_computer_is_tried_at_the_console_of_its_office() {
+    let daemon = prepared().start();
+    // Without the packages for the browser there may be no node for the tool either.
+    let Some(mut browser) = browser("offices.mjs", &daemon) else {
+        return;
+    };
+    let mut computer = computer_in_office(&daemon);
+    browser.finish(|demand| match demand {
+        "leave" => {
+            kill(computer.id(), "INT");
+            computer.wait().unwrap();
+        }
+        other => panic!("nobody can {other}"),
+    });
 }
 
 /// A port that is given to nobody by chance: below those that the system hands out.

@@ -119,6 +119,11 @@ fn every_kind_of_agent_does_every_act_through_a2a() {
     check(&faces::A2A);
 }
 
+#[test]
+fn every_kind_of_agent_does_every_act_through_the_dashboard() {
+    check(&faces::DASHBOARD);
+}
+
 /// The page, from the tables that the tests above go by.
 fn page() -> String {
     let mut reasons: Vec<&str> = Vec::new();

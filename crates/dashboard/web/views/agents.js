@@ -25,7 +25,7 @@ function acts(agent, after, gone) {
     needsStart(agent) ? (agent.status === "running" ? act("stop", "Stop") : act("start", "Start")) : null,
     make("button", { id: `talk-${agent.name}`, class: "main", "aria-label": `Talk to ${agent.name}`, onclick: attempt(async () => {
       const session = await post("/api/sessions", { agent: agent.name });
-      location.hash = `sessions/${encodeURIComponent(session.sessionId)}`;
+      location.hash = `/sessions/${encodeURIComponent(session.sessionId)}`;
     }) }, "Talk"),
     make("button", { id: `remove-${agent.name}`, class: "danger", "aria-label": `Remove ${agent.name}`, onclick: attempt(async () => {
       if (!confirm(`Remove ${agent.name} and its workspace?`)) return;
@@ -57,7 +57,7 @@ async function all(place) {
   describe();
   fill(place, top("Agents", "Each has a workspace of its own and stays until it is removed."), list, make("h2", {}, "New agent"), create);
   const row = (agent) => make("li", { class: "row" },
-    make("span", { class: "grow" }, make("a", { href: `#agents/${encodeURIComponent(agent.name)}` }, agent.name),
+    make("span", { class: "grow" }, make("a", { href: `#/agents/${encodeURIComponent(agent.name)}` }, agent.name),
       make("small", {}, [agent.templateName, agent.backendType, bytes(agent.memoryBytes)].filter(Boolean).join(" · ")),
       agent.reason ? make("small", { class: "trouble" }, agent.reason) : null),
     state(agent), acts(agent, update, update));
@@ -79,7 +79,7 @@ async function one(place, name) {
     before = now;
     const focused = document.activeElement?.id;
     fill(head, top(agent.name, agent.reason ?? "", make("div", { class: "acts" }, make("span", { role: "status" }, state(agent)),
-      acts(agent, look, () => { location.hash = "agents"; }))));
+      acts(agent, look, () => { location.hash = "/agents"; }))));
     fill(about, facts([["Template", agent.templateName], ["Backend", agent.backendType], ["Memory", bytes(agent.memoryBytes)], ["Process", agent.pid ? String(agent.pid) : null],
       ["Workspace", agent.workspaceDir ?? agent.workDir], ["Created", agent.createdAt ? moment(agent.createdAt) : null]]));
     if (focused) document.getElementById(focused)?.focus();
@@ -96,7 +96,7 @@ async function one(place, name) {
     const [found] = await Promise.all([get("/api/sessions"), look(), log()]);
     keep(sessions, found.filter(({ agentName }) => agentName === name).map(({ sessionId, turns, busy, state: word, lastActivityAt }) => ({ sessionId, turns, busy, word, lastActivityAt })),
       ({ sessionId }) => sessionId, ({ sessionId, turns, busy, word, lastActivityAt }) => make("li", { class: "row" },
-        make("span", { class: "grow" }, make("a", { href: `#sessions/${encodeURIComponent(sessionId)}` }, plural(turns, "turn")), make("small", {}, "last active ", moment(lastActivityAt))),
+        make("span", { class: "grow" }, make("a", { href: `#/sessions/${encodeURIComponent(sessionId)}` }, plural(turns, "turn")), make("small", {}, "last active ", moment(lastActivityAt))),
         tag(busy ? "busy" : word)), "Nobody is talking to it. Press Talk.");
   };
   await update();

@@ -37,7 +37,7 @@ async function all(place) {
   const rows = make("ul", { class: "rows" });
   fill(place, top("Delegations", "Workspaces that are lent to other nodes, and those that others lend to this one."), rows);
   const row = (delegation) => make("li", { class: "row" },
-    make("span", { class: "grow" }, make("a", { href: `#delegations/${encodeURIComponent(delegation.id)}` }, delegation.task),
+    make("span", { class: "grow" }, make("a", { href: `#/delegations/${encodeURIComponent(delegation.id)}` }, delegation.task),
       make("small", {}, `${where(delegation)} · `, moment(delegation.createdAt))),
     countdown(delegation), tag(delegation.state), ENDED.includes(delegation.state) ? null : cancel(delegation, () => update()));
   const update = async () => {
@@ -60,8 +60,8 @@ function ending({ ending: how }) {
 
 async function one(place, id) {
   const path = `/delegations/${encodeURIComponent(id)}`;
-  const [head, body, changes] = [make("div", {}), make("div", {}), make("section", { "aria-label": "Changes" })];
-  fill(place, head, body, changes);
+  const [head, body, log, changes] = [make("div", {}), make("div", {}), make("section", { "aria-label": "Log" }), make("section", { "aria-label": "Changes" })];
+  fill(place, head, body, changes, log);
   let before = "";
   const audit = async (delegation) => {
     if (delegation.side !== "host") return;
@@ -91,10 +91,10 @@ async function one(place, id) {
       const { agreement, size } = delegation;
       fill(head, top(delegation.task, where(delegation), make("div", { class: "acts" }, countdown(delegation), make("span", { role: "status" }, tag(delegation.state)),
         ENDED.includes(delegation.state) ? null : cancel(delegation, update))));
-      fill(body, facts([["Id", delegation.id], ["Access", { rw: "read and write", ro: "read only" }[agreement?.access]], ["Transport", agreement?.transport],
-        ["Lent", size ? `${plural(size.files, "file")}, ${bytes(size.bytes)}` : null], ["Began", moment(delegation.createdAt)]]),
-        ending(delegation),
-        make("section", { "aria-label": "Log" }, make("h2", {}, "Log"), make("ol", { class: "panel log" }, delegation.log.map(({ at, text }) => make("li", {}, moment(at), " ", text)))));
+      fill(body, facts([["Access", { rw: "read and write", ro: "read only" }[agreement?.access]], ["Transport", agreement?.transport],
+        ["Lent", size ? `${plural(size.files, "file")}, ${bytes(size.bytes)}` : null], ["Began", moment(delegation.createdAt)], ["Id", delegation.id]]),
+        ending(delegation));
+      fill(log, make("h2", {}, "Log"), make("ol", { class: "panel log" }, delegation.log.map(({ at, text }) => make("li", {}, moment(at), " ", text))));
       await audit(delegation);
     }
     tick(place);

@@ -17,7 +17,7 @@ const plainly = (value) => (value && typeof value === "object" ? value.reason ??
 function words(body) {
   if (body == null || typeof body !== "object") return String(body ?? "");
   const telling = TELLING.map((key) => plainly(body[key])).filter((value) => value != null && value !== "");
-  const rest = Object.entries(body).filter(([key, value]) => value != null && typeof value !== "object" && !TELLING.includes(key) && !QUIET.includes(key)).map(([key, value]) => `${key} ${value}`);
+  const rest = Object.entries(body).filter(([key, value]) => value != null && value !== false && typeof value !== "object" && !TELLING.includes(key) && !QUIET.includes(key)).map(([key, value]) => `${key} ${value}`);
   const text = [...telling, ...rest].join(" · ");
   return text.length > WORDS_MAX ? `${text.slice(0, WORDS_MAX)}…` : text;
 }
@@ -26,7 +26,7 @@ function words(body) {
 export const row = (line) => make("li", {}, make("details", {},
   make("summary", {}, make("span", { class: "when" }, moment(line.at)), make("code", {}, line.kind), line.agent ? make("strong", {}, line.agent) : null,
     make("span", { class: "soft grow" }, words(line.body))),
-  line.session ? make("p", {}, make("a", { href: `#sessions/${encodeURIComponent(line.session)}` }, `Session ${line.session}`)) : null,
+  line.session ? make("p", {}, make("a", { href: `#/sessions/${encodeURIComponent(line.session)}` }, `Session ${line.session}`)) : null,
   make("pre", { tabindex: "0", role: "group", "aria-label": "Everything it has" }, JSON.stringify(line.body, null, 2))));
 
 export async function show(place) {

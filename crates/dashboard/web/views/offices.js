@@ -15,9 +15,9 @@ async function all(place) {
   const row = ({ name, agent, computers }) => make("li", { class: "card" }, make("h2", {}, name),
     make("p", { class: "soft" }, agent ? `${agent} is its agent` : "No agent is in it", ` · ${plural(computers.length, "computer")}`),
     computers.length ? make("ul", { class: "rows" }, computers.map((computer) => make("li", { class: "row" },
-      make("a", { class: "grow", href: `#offices/${encodeURIComponent(name)}/${encodeURIComponent(computer)}` }, computer), tag("online")))) : null);
+      make("a", { class: "grow", href: `#/offices/${encodeURIComponent(name)}/${encodeURIComponent(computer)}` }, computer), tag("online")))) : null);
   const update = async () => keep(rows, await get("/api/offices"), ({ name }) => name, row,
-    hint("Nobody is in an office. Lend the tools of a machine to one:", "agentcraft computer run URL OFFICE --config servers.json"));
+    hint("Nobody is in an office. Lend the tools of a machine to one:", "agentcraft computer join URL OFFICE --config servers.json"));
   await update();
   return { update, beat: update };
 }
@@ -76,7 +76,7 @@ async function desk(place, office, computer) {
   };
   const list = make("ul", { class: "rows lines", "aria-label": "Tools" });
   fill(place, top(computer, `A computer in ${office} with ${plural(tools.length, "tool")}. A call from here is a call of the office's agent.`,
-    make("a", { href: "#offices" }, "All offices")), list);
+    make("a", { href: "#/offices" }, "All offices")), list);
   keep(list, tools, ({ name }) => name, row, "It lends no tool.");
   return {};
 }

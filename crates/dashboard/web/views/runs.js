@@ -16,7 +16,7 @@ function row({ kind, id, at, record }) {
   const prompt = record.prompt ?? "";
   return make("li", { class: "row" },
     make("span", { class: "grow" },
-      record.session ? make("a", { href: `#sessions/${encodeURIComponent(record.session)}` }, name) : make("strong", {}, name),
+      record.session ? make("a", { href: `#/sessions/${encodeURIComponent(record.session)}` }, name) : make("strong", {}, name),
       prompt ? make("span", { class: "quote" }, prompt.length > WORDS_MAX ? `${prompt.slice(0, WORDS_MAX)}…` : prompt) : null,
       make("small", {}, `${kind === "run" ? "run" : "A2A task"}${record.caller ? ` of ${record.caller}` : ""} · `, moment(at))),
     state ? tag(state) : null,

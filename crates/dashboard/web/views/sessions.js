@@ -15,13 +15,13 @@ async function all(place) {
   const list = make("ul", { class: "rows" });
   const row = (session) => make("li", { class: "row" },
     make("span", { class: "grow" },
-      make("a", { href: `#sessions/${encodeURIComponent(session.sessionId)}` }, session.agentName),
+      make("a", { href: `#/sessions/${encodeURIComponent(session.sessionId)}` }, session.agentName),
       session.prompt ? make("span", { class: "quote" }, session.prompt) : null,
       make("small", {}, `${plural(session.turns, "turn")}${session.clients ? ` · ${session.clients} watching` : ""} · last active `, moment(session.lastActivityAt))),
-    session.asks ? make("a", { class: "tag warn", href: "#asks" }, plural(session.asks, "ask")) : null,
+    session.asks ? make("a", { class: "tag warn", href: "#/asks" }, plural(session.asks, "ask")) : null,
     tag(session.busy ? "busy" : session.state));
   fill(place, top("Sessions", "A conversation goes on when the page is closed, and when the node restarts."), list);
-  const update = async () => keep(list, await get("/api/sessions"), ({ sessionId }) => sessionId, row, () => ["Nobody is talking yet. ", make("a", { href: "#agents" }, "Choose an agent"), " and press Talk."]);
+  const update = async () => keep(list, await get("/api/sessions"), ({ sessionId }) => sessionId, row, () => ["Nobody is talking yet. ", make("a", { href: "#/agents" }, "Choose an agent"), " and press Talk."]);
   await update();
   return { update };
 }
@@ -39,7 +39,7 @@ async function one(place, id) {
     make("button", { class: "danger", onclick: attempt(async () => {
       if (!confirm("End this conversation? Its history stays.")) return;
       await remove(path);
-      location.hash = "sessions";
+      location.hash = "/sessions";
     }) }, "End")));
   const input = make("textarea", { rows: "2", name: "text", required: true, "aria-label": "Prompt", placeholder: "Say something. Enter sends, Shift+Enter begins a line." });
   const send = make("form", { class: "composer", onsubmit: attempt(async () => {
@@ -56,5 +56,5 @@ async function one(place, id) {
   const isOver = OVER.includes(session.state);
   if (isOver) fill(head.querySelector(".acts"), tag(session.state));
   fill(place, head, view.element, isOver ? make("p", { class: "empty" }, "This conversation is over.") : send);
-  return { session: id, from: view.next, onSession: view.take };
+  return { session: id, from: view.next, onSession: view.take, anew: view.anew };
 }

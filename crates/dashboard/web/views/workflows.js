@@ -15,7 +15,7 @@ async function all(place) {
   const update = async () => {
     const [workflows, runs] = await Promise.all([get("/api/workflows"), get("/api/records/workflow-run")]);
     keep(list, workflows, (workflow) => workflow.name, (workflow) => make("li", { class: "row" },
-      make("span", { class: "grow" }, make("a", { href: `#workflows/${encodeURIComponent(workflow.name)}` }, workflow.name), make("small", {}, workflow.description)),
+      make("span", { class: "grow" }, make("a", { href: `#/workflows/${encodeURIComponent(workflow.name)}` }, workflow.name), make("small", {}, workflow.description)),
       make("small", { class: "soft" }, plural(workflow.steps.length, "step"))), hint("There are no workflows yet. They are files in the folder workflows of the configs:", "agentcraft workflow --help"));
     keep(past, runs, ({ id }) => id, ({ id, at, record }) => make("li", { class: "row" },
       make("span", { class: "grow" }, make("strong", {}, record.workflow), make("small", {}, `run ${id.slice(0, 8)} · `, moment(at))), tag(record.state)), "Nothing has been run yet.");
@@ -57,7 +57,7 @@ async function one(place, name) {
     const session = await post("/api/sessions", { agent: workflow.agent });
     const path = `/api/sessions/${encodeURIComponent(session.sessionId)}`;
     await post(`${path}/prompt`, { text: [`/${workflow.name}`, ...words].join(" ") });
-    location.hash = `sessions/${encodeURIComponent(session.sessionId)}`;
+    location.hash = `/sessions/${encodeURIComponent(session.sessionId)}`;
   }) },
     workflow.inputs.length ? workflow.inputs.map(field) : make("p", { class: "soft" }, "It takes no inputs."),
     workflow.agent ? make("button", { class: "main" }, "Run")

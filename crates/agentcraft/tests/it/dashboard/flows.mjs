@@ -29,6 +29,7 @@ browse(async ({ page, link }) => {
   await step("what it waits for is in the inbox", async () => {
     await part(page, "Asks");
     await main.getByText("Publish 1.4.0?").first().waitFor();
+    await main.getByText("cannot be undone").waitFor();
     await page.goBack();
     await page.locator(".said.ask").getByRole("button").first().click();
   });

@@ -86,7 +86,21 @@ pub(super) const A2A: Face = Face {
     act: a2a,
 };
 
-pub(super) const FACES: [&Face; 6] = [&SOCKET, &COMMAND_LINE, &EDITOR, &MCP, &RUNS, &A2A];
+pub(super) const DASHBOARD: Face = Face {
+    title: "the dashboard",
+    cannot: |_| None,
+    act: dashboard,
+};
+
+pub(super) const FACES: [&Face; 7] = [
+    &SOCKET,
+    &COMMAND_LINE,
+    &EDITOR,
+    &MCP,
+    &RUNS,
+    &A2A,
+    &DASHBOARD,
+];
 
 fn socket(daemon: &TestDaemon, agent: &str, act: Act, prompt: &str) -> Seen {
     let mut client = daemon.client();
@@ -352,6 +366,50 @@ fn pieces(seen: &mut Seen, artifacts: &Value) {
     {
         if let Some(text) = part["text"].as_str() {
             seen.piece(text);
+        }
+    }
+}
+
+/// What the page asks for, as the page does; the page itself is tried in a browser, in other tests.
+fn dashboard(daemon: &TestDaemon, agent: &str, act: Act, prompt: &str) -> Seen {
+    let http = Http::owner(daemon);
+    let created = http.post("/api/sessions", &json!({"agent": agent})).ok();
+    let session = created["sessionId"].as_str().unwrap();
+    let path = format!("/api/sessions/{session}");
+    let post = |path: String, body: Value| {
+        let answer = http.post(&path, &body);
+        assert!(answer.status < 300, "{answer:?}");
+    };
+    let stream = format!("/api/stream?session={session}&from=1");
+    let mut events = http.stream("GET", &stream, &[], None);
+    post(format!("{path}/prompt"), json!({"text": prompt}));
+    let mut seen = Seen::default();
+    loop {
+        let event = events.next().expect("a stream goes on");
+        match event["type"].as_str().unwrap_or_default() {
+            "text" => seen.piece(event["text"].as_str().unwrap()),
+            "turn-started" if act == Act::Cancel => post(format!("{path}/cancel"), json!({})),
+            "ask" => {
+                let options = event["options"].as_array();
+                let allow = options.and_then(|options| {
+                    options.iter().find(|option| option["kind"] == "allow-once")
+                });
+                let answer = match allow {
+                    Some(allow) => json!({"answer": "option", "id": allow["id"]}),
+                    None => json!({"answer": "text", "text": "yes"}),
+                };
+                let ask = event["id"].as_str().unwrap();
+                post(format!("{path}/asks/{ask}"), answer);
+            }
+            "turn-ended" => {
+                seen.end = match event["stop"]["reason"].as_str() {
+                    Some("end-turn") => End::Done,
+                    Some("cancelled") => End::Cancelled,
+                    _ => End::Failed(event["stop"].to_string()),
+                };
+                return seen;
+            }
+            _ => {}
         }
     }
 }
