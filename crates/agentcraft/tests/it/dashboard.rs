@@ -265,6 +265,11 @@ fn a_page_catches_up_by_itself_after_a_reload_a_crash_and_a_restart() {
             daemon.start();
             daemon.client().ok("agent.start", json!({"name": "writer"}));
         }
+        "start and create late" => {
+            daemon.start();
+            let late = json!({"name": "late", "template": "writer"});
+            daemon.client().ok("agent.create", late);
+        }
         other => panic!("nobody can {other}"),
     });
 }

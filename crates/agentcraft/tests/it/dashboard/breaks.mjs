@@ -40,11 +40,11 @@ browse(async ({ page, link, origin }) => {
     equal(await page.locator(".said.me").count(), 3, "prompts, each of them once");
   });
 
-  await step("a stop and a start are caught up with in a list", async () => {
-    await part(page, "Overview");
+  await step("what happened while the page was away is in its list", async () => {
+    await part(page, "Agents");
     await demand("stop");
     await line.filter({ hasText: "reconnecting" }).waitFor();
-    await demand("start");
-    await page.getByRole("main").locator("summary", { hasText: "daemon.started" }).first().waitFor();
+    await demand("start and create late");
+    await page.getByRole("main").getByRole("link", { name: "late" }).waitFor();
   });
 });
