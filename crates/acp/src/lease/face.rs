@@ -263,6 +263,7 @@ impl Face {
             words,
             responder,
             cancels,
+            withdrawn: withdrawn.clone(),
             over,
         };
         // The room answers, also if it closes before it gets this far.

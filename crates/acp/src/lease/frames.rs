@@ -9,7 +9,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use crate::members::{Members, with_session};
+use crate::members::Members;
 
 pub(super) const UPDATE: &str = "session/update";
 
@@ -67,8 +67,8 @@ pub(super) fn prompt_answer(event: &Event) -> Option<&Raw> {
         EventKind::Other { name } => name == "session/prompt",
         _ => false,
     };
-    let members = Members::read(&raw.frame)?;
-    (of_prompt && !members.has("update")).then_some(raw)
+    // Most events are words of the agent, which need not be read for this.
+    (of_prompt && !Members::read(&raw.frame)?.has("update")).then_some(raw)
 }
 
 fn acp(raw: Option<&Raw>) -> Option<&Raw> {
@@ -76,7 +76,7 @@ fn acp(raw: Option<&Raw>) -> Option<&Raw> {
 }
 
 fn forwarded(raw: &Raw, kind: &EventKind, style: Style<'_>) -> Option<Frame> {
-    let members = Members::read(&raw.frame)?;
+    let mut members = Members::read(&raw.frame)?;
     let method = match kind {
         EventKind::Other { name } if !members.has("update") => name.clone(),
         _ => UPDATE.to_owned(),
@@ -84,7 +84,10 @@ fn forwarded(raw: &Raw, kind: &EventKind, style: Style<'_>) -> Option<Frame> {
     if method == UPDATE && !members.has("update") {
         return None;
     }
-    let params = with_session(&raw.frame, style.session)?;
+    if members.has("sessionId") {
+        members.set("sessionId", style.session);
+    }
+    let params = members.write();
     // An editor that is shown a terminal it does not have shows an error instead.
     let params = match kind {
         EventKind::ToolCall(_) | EventKind::ToolUpdate(_) if !style.terminals => {

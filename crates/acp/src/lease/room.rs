@@ -100,6 +100,8 @@ pub(super) struct Prompted {
     pub(super) responder: Responder,
     /// How often the editor had cancelled before it.
     pub(super) cancels: u64,
+    /// Cancelled when the editor wants no answer any more.
+    pub(super) withdrawn: CancellationToken,
     /// Dropped when it is answered.
     pub(super) over: oneshot::Sender<()>,
 }
@@ -156,12 +158,30 @@ struct Task {
     /// The last event that was handled.
     seen: u64,
     /// Turns of this editor that are not answered.
-    turns: BTreeMap<TurnId, (Responder, oneshot::Sender<()>)>,
+    turns: BTreeMap<TurnId, Owed>,
     /// The agent's own answer to the prompt that is about to end.
     said: Option<Raw>,
     asks: BTreeMap<AskId, Open>,
     /// Requests of the agent that wait for what was told before them.
     requests: VecDeque<NativeRequest>,
+}
+
+/// A turn of the editor's that is not answered.
+struct Owed {
+    responder: Responder,
+    withdrawn: CancellationToken,
+    _over: oneshot::Sender<()>,
+}
+
+impl Owed {
+    /// A request that was withdrawn is answered so, and not with the end of its turn.
+    async fn answer(self, stop: &Stop, said: Option<&Raw>) {
+        let answer = match stop {
+            Stop::Cancelled if self.withdrawn.is_cancelled() => Err(ErrorObject::cancelled()),
+            stop => prompt_answer(stop, said),
+        };
+        reply(self.responder, answer).await;
+    }
 }
 
 /// An ask without an answer.
@@ -201,8 +221,8 @@ impl Task {
         // Whoever waits is told; a later prompt finds the room gone.
         self.face.leave_room(&self.shown);
         let turns = std::mem::take(&mut self.turns);
-        for (responder, _over) in turns.into_values() {
-            reply(responder, Err(ErrorObject::internal(over.clone()))).await;
+        for owed in turns.into_values() {
+            reply(owed.responder, Err(ErrorObject::internal(over.clone()))).await;
         }
     }
 
@@ -319,10 +339,16 @@ impl Task {
             words,
             responder,
             cancels,
+            withdrawn,
             over,
         } = prompted;
+        let owed = Owed {
+            responder,
+            withdrawn,
+            _over: over,
+        };
         if self.inbox.cancels.count() != cancels {
-            return reply(responder, prompt_answer(&Stop::Cancelled, None)).await;
+            return owed.answer(&Stop::Cancelled, None).await;
         }
         let prompt = Prompt {
             text,
@@ -331,8 +357,8 @@ impl Task {
         };
         let sessions = self.face.engine.sessions();
         match sessions.prompt_native(&self.inbox.id, prompt, words).await {
-            Ok(turn) => drop(self.turns.insert(turn, (responder, over))),
-            Err(error) => return reply(responder, Err(error::of_engine(&error))).await,
+            Ok(turn) => drop(self.turns.insert(turn, owed)),
+            Err(error) => return reply(owed.responder, Err(error::of_engine(&error))).await,
         }
         // A cancel that overtook the prompt on its way found nothing to end.
         if self.inbox.cancels.count() != cancels
@@ -344,10 +370,9 @@ impl Task {
 
     async fn end_turn(&mut self, turn: TurnId, stop: &Stop) {
         let said = self.said.take();
-        let Some((responder, _over)) = self.turns.remove(&turn) else {
-            return;
-        };
-        reply(responder, prompt_answer(stop, said.as_ref())).await;
+        if let Some(owed) = self.turns.remove(&turn) {
+            owed.answer(stop, said.as_ref()).await;
+        }
     }
 
     /// Asks the editor what is open and was not asked yet.

@@ -6,6 +6,7 @@
     reason = "A test that cannot go on says so by panicking."
 )]
 
+mod conformance;
 pub(crate) mod editor;
 mod ending;
 mod lease;
