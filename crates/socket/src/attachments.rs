@@ -207,8 +207,7 @@ async fn forward(
         let sent = match peer.notify(EVENT, &notice).await {
             // The place of an event that is too long for a line is kept, so that nobody misses it unknowingly.
             Err(SendError::TooLong { length, .. }) => {
-                let name = format!("an event of {length} bytes, which is too long to be sent");
-                let kind = EventKind::Other { name };
+                let kind = too_long(length);
                 let cut = EventView::Meaning {
                     seq: event.seq,
                     at: event.at,
@@ -236,4 +235,11 @@ async fn forward(
     };
     let told = peer.notify(OVER, &notice).await;
     told.map_err(|error| error.to_string())
+}
+
+/// What stands in the place of an event that does not fit into a line.
+pub(crate) fn too_long(length: usize) -> EventKind {
+    EventKind::Other {
+        name: format!("an event of {length} bytes, which is too long to be sent"),
+    }
 }

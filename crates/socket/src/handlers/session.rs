@@ -15,7 +15,7 @@ use wire::daemon::{
 };
 
 use crate::{
-    attachments::{EventView, Stream},
+    attachments::{EventView, Stream, too_long},
     error::RpcError,
     params,
     server::Call,
@@ -26,6 +26,9 @@ const PAGE_MAX: u32 = 1000;
 
 /// Bytes of events in one page: far below the ceiling of a line.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// The longest event on a page: an answer is a line of at most 10 MiB, and something is around the event.
+const EVENT_MAX: usize = 10 * 1024 * 1024 - 1024;
 
 /// What a line of the journal takes beside its body, and room for escapes.
 const LINE_OVERHEAD: usize = 512;
@@ -201,8 +204,16 @@ pub(super) async fn events(call: &Call) -> Result<Vec<Box<RawValue>>, RpcError> 
         let Some(event) = reader.try_next().await? else {
             break;
         };
-        let text = super::answer(EventView::of(&event, false))?;
+        let mut text = super::answer(EventView::of(&event, false))?;
+        let length = text.get().len();
+        if length > EVENT_MAX {
+            let (seq, at, kind) = (event.seq, event.at, &too_long(length));
+            text = super::answer(EventView::Meaning { seq, at, kind })?;
+        }
         bytes += text.get().len();
+        if bytes > PAGE_BYTES && !page.is_empty() {
+            break; // The next page begins with it.
+        }
         page.push(text);
     }
     Ok(page)

@@ -185,7 +185,7 @@ fn more_conversations_than_an_agent_keeps_are_answered_and_a_long_journal_gives_
     assert_eq!(rest[..], newest[newest.len() - 5..]);
 }
 
-/// An agent that tells of one tool call whose input is a long list of empty texts.
+/// An agent that tells of one tool call whose input is a long text of quotes, each of which is escaped once more on its way.
 const CHATTERBOX: &str = r#"
 while read -r line; do
   id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9][0-9]*\).*/\1/p')
@@ -194,9 +194,9 @@ while read -r line; do
     *'"initialize"'*) answer '{"protocolVersion":1}' ;;
     *'"session/new"'*) answer '{"sessionId":"x"}' ;;
     *'"session/prompt"'*)
-      printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"x","update":{"sessionUpdate":"tool_call","toolCallId":"t","title":"much","rawInput":['
-      yes '"",' | head -n 2300000 | tr -d '\n'
-      printf '""]}}}\n'
+      printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"x","update":{"sessionUpdate":"tool_call","toolCallId":"t","title":"much","rawInput":{"text":"'
+      yes '\"' | head -n 2700000 | tr -d '\n'
+      printf '"}}}}\n'
       answer '{"stopReason":"end_turn"}' ;;
   esac
 done
@@ -229,6 +229,8 @@ fn an_event_too_long_for_a_line_keeps_its_place_and_says_so() {
             .filter(|name| name.contains("too long"))
     });
     assert!(cut.is_some(), "{other:?}");
+    let read = history(&mut client, &id);
+    assert_eq!(read.len(), seqs.len(), "the history is read past it");
 }
 
 #[test]
