@@ -65,20 +65,16 @@ pub(crate) fn txt(
 
 /// Where the peer is: its address as the network told it, with the scheme, port and path that it says. An announcement
 /// must not send us to somebody else.
-pub(crate) fn reachable(
-    manifest_url: &str,
-    addresses: &[IpAddr],
-    with_loopback: bool,
-) -> Option<String> {
+pub(crate) fn reachable(manifest_url: &str, addresses: &[IpAddr]) -> Option<String> {
     let url = Url::parse(manifest_url).ok()?;
     if !matches!(url.scheme(), "http" | "https") {
         return None;
     }
     let port = url.port_or_known_default()?;
     let is_usable = |address: &&IpAddr| match address {
-        IpAddr::V4(v4) => with_loopback || !v4.is_loopback(),
+        IpAddr::V4(v4) => !v4.is_loopback(),
         // A link-local address needs the interface beside it, which an address in a URL cannot say.
-        IpAddr::V6(v6) => !v6.is_unicast_link_local() && (with_loopback || !v6.is_loopback()),
+        IpAddr::V6(v6) => !v6.is_unicast_link_local() && !v6.is_loopback(),
     };
     let mut usable: Vec<IpAddr> = addresses.iter().filter(is_usable).copied().collect();
     usable.sort_by_key(|address| (address.is_ipv6(), *address));
@@ -192,7 +188,7 @@ mod tests {
         let v6: IpAddr = "2001:db8::5".parse().unwrap();
         let local: IpAddr = "fe80::5".parse().unwrap();
         let home: IpAddr = "127.0.0.1".parse().unwrap();
-        let at = |url, addresses: &[IpAddr]| reachable(url, addresses, false);
+        let at = |url, addresses: &[IpAddr]| reachable(url, addresses);
         let url = "http://192.168.1.5:8080/manifest";
         assert_eq!(
             at(url, &[v4, other]).as_deref(),
@@ -212,10 +208,6 @@ mod tests {
         );
         assert_eq!(at("http://127.0.0.1:9/manifest", &[home, local]), None);
         assert_eq!(at("file:///etc/passwd", &[v4]), None);
-        assert_eq!(
-            reachable("http://127.0.0.1:9/manifest", &[home], true).as_deref(),
-            Some("http://127.0.0.1:9")
-        );
     }
 
     #[test]

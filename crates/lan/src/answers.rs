@@ -188,7 +188,8 @@ impl AnswerRule {
 
 /// The clause that says most about the question and something beyond it.
 fn from_context(question: &Question, context: &[String]) -> Option<(String, f64)> {
-    let asked: BTreeSet<String> = terms(asking_part(&question.text)).into_iter().collect();
+    let asking = asking_part(&question.text).trim();
+    let asked: BTreeSet<String> = terms(asking).into_iter().collect();
     if asked.is_empty() {
         return None;
     }
@@ -198,7 +199,12 @@ fn from_context(question: &Question, context: &[String]) -> Option<(String, f64)
         let said: BTreeSet<String> = terms(clause).into_iter().collect();
         let shared = asked.intersection(&said).count();
         let says_more = said.difference(&asked).next().is_some();
-        if shared == 0 || !says_more || clause.chars().count() > CLAUSE_MAX {
+        // Whoever says the question itself has not answered it.
+        if shared == 0
+            || !says_more
+            || clause.contains(asking)
+            || clause.chars().count() > CLAUSE_MAX
+        {
             continue;
         }
         let covered = shared as f64 / asked.len() as f64;
@@ -310,6 +316,12 @@ mod tests {
             None,
             "it says nothing new"
         );
+        let repeated = answered(
+            &question("Which paper size?"),
+            &[],
+            &["ask them: Which paper size?"],
+        );
+        assert_eq!(repeated, None, "the question is no answer");
         assert_eq!(answered(&question("Which paper size?"), &[], &[]), None);
     }
 

@@ -15,7 +15,7 @@ pub(crate) use certificate::{Seen, hex, normal};
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long an answer may take; runs are asked for asynchronously, so no answer waits for work.
-const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// A manifest with a thousand capabilities is far below it, and so is the output of a run that hands files on by address.
 const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -27,14 +27,14 @@ const CAPABILITIES_MAX: usize = 256;
 const TEXT_MAX: usize = 2000;
 
 /// Where a peer is, and what we know it by.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct Address {
     pub(crate) url: String,
     pub(crate) token: Option<String>,
     pub(crate) certificate: Certificate,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Certificate {
     /// Signed by somebody the machine trusts.
     Roots,
@@ -114,6 +114,8 @@ impl Client {
         let mut builder = reqwest::Client::builder()
             .connect_timeout(CONNECT_WITHIN)
             .timeout(ANSWER_WITHIN)
+            // A connection that was kept open may lead to a machine that is gone.
+            .tcp_user_timeout(CONNECT_WITHIN)
             // Peers are near; what the environment says of proxies is about the world outside.
             .no_proxy()
             // A token must not follow a redirect to somebody else.
@@ -143,7 +145,8 @@ impl Client {
 
     /// Whether anybody answers; a refusal is an answer.
     pub(crate) async fn ping(&self) -> Result<(), ClientError> {
-        match self.get::<Value>("/ping").await {
+        let request = self.request(Method::GET, "/ping").timeout(CONNECT_WITHIN);
+        match self.answer::<Value>(request).await {
             Ok(_) | Err(ClientError::Refused { .. } | ClientError::Protocol { .. }) => Ok(()),
             Err(error) => Err(error),
         }
@@ -204,15 +207,32 @@ impl Client {
         &self,
         request: RequestBuilder,
     ) -> Result<T, ClientError> {
+        let response = self.send(request).await?;
+        self.read(response).await
+    }
+
+    /// The answer as it begins; a refusal is read whole.
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
         let response = request.send().await.map_err(|error| self.failed(error))?;
         let status = response.status();
-        let body = self.body(response).await;
-        if !status.is_success() {
-            return Err(refusal(status, &body.unwrap_or_default()));
+        if status.is_success() {
+            return Ok(response);
         }
-        serde_json::from_slice(&body?).map_err(|error| ClientError::Protocol {
+        let body = self.body(response).await;
+        Err(refusal(status, &body.unwrap_or_default()))
+    }
+
+    pub(crate) async fn read<T: DeserializeOwned>(
+        &self,
+        response: Response,
+    ) -> Result<T, ClientError> {
+        let wrong = |error: serde_json::Error| ClientError::Protocol {
             what: error.to_string(),
-        })
+        };
+        let mut value: Value =
+            serde_json::from_slice(&self.body(response).await?).map_err(wrong)?;
+        forget_nulls(&mut value);
+        serde_json::from_value(value).map_err(wrong)
     }
 
     async fn body(&self, mut response: Response) -> Result<Vec<u8>, ClientError> {
@@ -228,6 +248,14 @@ impl Client {
         Ok(bytes)
     }
 
+    /// Nothing came back in time.
+    pub(crate) fn silent(&self) -> ClientError {
+        ClientError::Lost {
+            url: self.base.clone(),
+            why: format!("it said nothing for {} s", ANSWER_WITHIN.as_secs()),
+        }
+    }
+
     fn failed(&self, error: reqwest::Error) -> ClientError {
         let is_connect = error.is_connect();
         let (url, why) = (self.base.clone(), engine::chain(&error.without_url()));
@@ -236,6 +264,18 @@ impl Client {
         } else {
             ClientError::Lost { url, why }
         }
+    }
+}
+
+/// Servers of the standard write null where they have nothing to say.
+pub(crate) fn forget_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            fields.values_mut().for_each(forget_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_nulls),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
@@ -418,6 +458,14 @@ mod tests {
             ..address(pin)
         };
         Client::new(plain).unwrap_err();
+    }
+
+    #[test]
+    fn nulls_of_a_standard_server_say_nothing() {
+        let mut value =
+            json!({ "name": "echo", "metadata": null, "list": [{ "a": null, "b": 1 }] });
+        forget_nulls(&mut value);
+        assert_eq!(value, json!({ "name": "echo", "list": [{ "b": 1 }] }));
     }
 
     #[test]

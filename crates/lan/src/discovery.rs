@@ -49,8 +49,6 @@ pub(crate) struct Start {
     /// Nothing: it looks and is not seen, for a node that others cannot reach has nothing to announce.
     pub(crate) reach: Option<Reach>,
     pub(crate) version: watch::Receiver<String>,
-    /// Only for tests: on a loopback interface nobody else is found.
-    pub(crate) with_loopback: bool,
 }
 
 /// Begins; gives up with a line in the log where multicast cannot be used.
@@ -82,9 +80,8 @@ struct Watching {
 impl Watching {
     fn new(start: Start, peers: Peers, tasks: Tasks) -> Result<Self, mdns_sd::Error> {
         let daemon = ServiceDaemon::new()?;
-        if !start.with_loopback {
-            daemon.disable_interface(vec![IfKind::LoopbackV4, IfKind::LoopbackV6])?;
-        }
+        // Nobody else is found there.
+        daemon.disable_interface(vec![IfKind::LoopbackV4, IfKind::LoopbackV6])?;
         daemon.set_ip_check_interval(ADDRESSES_EVERY)?;
         let happens = daemon.monitor()?;
         let found = [daemon.browse(SERVICES[0])?, daemon.browse(SERVICES[1])?];
@@ -163,7 +160,7 @@ impl Watching {
     fn take(&mut self, event: ServiceEvent) {
         match event {
             ServiceEvent::ServiceResolved(service) => {
-                if let Some(sighting) = sighting(&service, self.start.with_loopback)
+                if let Some(sighting) = sighting(&service)
                     && !self.start.node.is(&sighting.agent_id)
                 {
                     self.sightings
@@ -228,7 +225,7 @@ async fn until(moment: Option<Instant>) {
 }
 
 /// Who announced; nobody without an id in the record, or that cannot be reached.
-fn sighting(service: &ResolvedService, with_loopback: bool) -> Option<Sighting> {
+fn sighting(service: &ResolvedService) -> Option<Sighting> {
     let said = |key| {
         service
             .get_property_val_str(key)
@@ -240,7 +237,7 @@ fn sighting(service: &ResolvedService, with_loopback: bool) -> Option<Sighting> 
         .iter()
         .map(mdns_sd::ScopedIp::to_ip_addr)
         .collect();
-    let url = announcement::reachable(said("manifest_url")?, &addresses, with_loopback)?;
+    let url = announcement::reachable(said("manifest_url")?, &addresses)?;
     let instance = service
         .fullname
         .strip_suffix(&service.ty_domain)

@@ -25,7 +25,6 @@ use uuid::Uuid;
 
 use crate::{
     answers::{AnswerRule, AnsweredBy},
-    client::Client,
     error::LanError,
     peer::Peer,
     peers::Peers,
@@ -350,7 +349,7 @@ impl Intents {
             }
         };
         let peer = self.inner.peers.get(&leg.peer)?;
-        let client = Client::new(peer.address())?;
+        let client = self.inner.peers.client(&peer)?;
         let question = leg.question.take().unwrap_or_default();
         let answered = Answered {
             question,

@@ -39,8 +39,6 @@ pub struct LanConfig {
     /// The folder below which skills of peers are written; it exists.
     pub configs: PathBuf,
     pub discovery: Discovery,
-    /// Only for tests: loopback interfaces take part in discovery.
-    pub with_loopback: bool,
     /// Peers by address, for networks without multicast.
     pub peers: Vec<NewPeer>,
     /// How peers reach us, if they can.
@@ -92,7 +90,6 @@ impl Lan {
                 node: config.node,
                 reach: config.reach.clone(),
                 version: told,
-                with_loopback: config.with_loopback,
             };
             if let Some(port) = config.probe {
                 probe::start(port, &start, &peers, &tasks);

@@ -1,4 +1,4 @@
-//! Tests of nodes that meet: the paths, their rights, and discovery over a loopback interface.
+//! Tests of the paths and their rights.
 
 use axum::{
     body::Body,
@@ -10,10 +10,7 @@ use std::collections::BTreeSet;
 use tower::ServiceExt;
 
 use super::*;
-use crate::{
-    Origin, Status,
-    test_support::{FakePeer, Manner, Setup, TestNode},
-};
+use crate::test_support::{FakePeer, Manner, TestNode};
 
 async fn ask(
     node: &TestNode,
@@ -142,108 +139,4 @@ async fn the_id_of_a_node_is_made_once_and_kept() {
     let id = agent_id(records).await.unwrap();
     Uuid::parse_str(&id).unwrap();
     assert_eq!(agent_id(records).await.unwrap(), id);
-}
-
-/// Announces a peer that answers, over loopback too.
-async fn announced(peer: &FakePeer) -> TestNode {
-    let setup = Setup {
-        name: "nova9",
-        url: Some(peer.url.clone()),
-        discovery: Discovery::On,
-        with_loopback: true,
-        ..Setup::default()
-    };
-    let node = TestNode::start(setup).await;
-    peer.says("agent_id", json!(node.id));
-    node
-}
-
-async fn becomes(node: &TestNode, peer: &str, status: Status) {
-    let mut changes = node.lan.peers().changes();
-    let seen = async {
-        while node.lan.peers().show(peer).map(|peer| peer.status).ok() != Some(status) {
-            changes.changed().await.unwrap();
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), seen)
-        .await
-        .expect("it is seen in time");
-}
-
-#[tokio::test]
-async fn nodes_find_each_other_and_a_goodbye_is_heard() {
-    let peer = FakePeer::start("nova9", &[("radio", "电台")], Manner::Does("ok")).await;
-    let looking = Setup {
-        name: "desk",
-        discovery: Discovery::On,
-        with_loopback: true,
-        ..Setup::default()
-    };
-    let looking = TestNode::start(looking).await;
-    let other = announced(&peer).await;
-    becomes(&looking, &other.id, Status::Online).await;
-    let found = looking.lan.peers().show(&other.id).unwrap();
-    assert_eq!(
-        (found.origin, found.capabilities[0].id.as_str()),
-        (Origin::Found, "radio")
-    );
-    assert!(
-        looking.lan.peers().show(&looking.id).is_err(),
-        "nobody is their own peer"
-    );
-    assert!(other.lan.peers().show(&other.id).is_err());
-    let _ = other.tasks.drain(Duration::from_secs(10)).await;
-    becomes(&looking, &other.id, Status::Offline).await;
-}
-
-/// Another implementation reads what we announce; it is asked where the test environment has it.
-#[tokio::test]
-async fn zeroconf_of_python_reads_our_announcement() {
-    const BROWSE: &str = r#"
-import sys, threading
-from zeroconf import ServiceBrowser, ServiceListener, Zeroconf
-wanted, found = sys.argv[1], threading.Event()
-class Listener(ServiceListener):
-    def add_service(self, zc, kind, name):
-        info = zc.get_service_info(kind, name)
-        if info and (info.decoded_properties or {}).get("agent_id") == wanted:
-            print(name, sorted(info.decoded_properties)); found.set()
-    def update_service(self, zc, kind, name): self.add_service(zc, kind, name)
-    def remove_service(self, zc, kind, name): pass
-zc = Zeroconf()
-ServiceBrowser(zc, "_acp-agent._tcp.local.", Listener())
-ok = found.wait(20)
-zc.close()
-sys.exit(0 if ok else 1)
-"#;
-    let Some(python) = std::env::var_os("AGENTCRAFT_TEST_PYTHON") else {
-        return;
-    };
-    let has_it = std::process::Command::new(&python)
-        .args(["-c", "import zeroconf"])
-        .output();
-    if !has_it.is_ok_and(|output| output.status.success()) {
-        return;
-    }
-    let peer = FakePeer::start("nova9", &[], Manner::Does("ok")).await;
-    let node = announced(&peer).await;
-    let id = node.id.clone();
-    let browse = node.tasks.spawn_blocking(move |_| {
-        std::process::Command::new(python)
-            .args(["-c", BROWSE, &id])
-            .output()
-            .unwrap()
-    });
-    let output = browse.await.unwrap();
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success(),
-        "{told} {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let instance = format!("{}.nova9._acp-agent._tcp.local.", node.id);
-    assert_eq!(
-        told.trim(),
-        format!("{instance} ['agent_id', 'manifest_url', 'version']")
-    );
 }

@@ -7,7 +7,7 @@ mod contact;
 pub use contact::Ping;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
@@ -20,6 +20,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tracing::{debug, warn};
 
 use crate::{
+    client::{Address, Certificate, Client, ClientError},
     error::LanError,
     forge::Forge,
     peer::{Origin, Paired, Peer, PeerView, Status, alias, longer_alias, now},
@@ -55,6 +56,8 @@ struct Inner {
     /// Changes are kept one after the other.
     gate: tokio::sync::Mutex<()>,
     contacts: Semaphore,
+    /// By peer: the connections that are open, and for which address.
+    clients: Mutex<HashMap<String, (Address, Client)>>,
     changes: watch::Sender<u64>,
     /// Asks the network whether somebody is really gone.
     verify: OnceLock<mpsc::Sender<String>>,
@@ -111,6 +114,7 @@ impl Peers {
             index: Mutex::default(),
             gate: tokio::sync::Mutex::default(),
             contacts: Semaphore::new(CONTACTS_MAX),
+            clients: Mutex::default(),
             changes: watch::Sender::new(0),
             verify: OnceLock::new(),
         };
@@ -167,6 +171,27 @@ impl Peers {
             by_alias.or_else(|| known.values().find(|peer| peer.url == url))
         });
         found.cloned().ok_or_else(|| no_peer(said))
+    }
+
+    /// A client of the peer: the same one while the peer is reached in the same way, so that connections stay open.
+    pub(crate) fn client(&self, peer: &Peer) -> Result<Client, ClientError> {
+        let address = peer.address();
+        if matches!(address.certificate, Certificate::Learn(_)) {
+            return Client::new(address);
+        }
+        let mut clients = self
+            .inner
+            .clients
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, client)) = clients.get(&peer.agent_id)
+            && *known == address
+        {
+            return Ok(client.clone());
+        }
+        let client = Client::new(address.clone())?;
+        clients.insert(peer.agent_id.clone(), (address, client.clone()));
+        Ok(client)
     }
 
     /// By its id alone.

@@ -42,6 +42,9 @@ struct Packet {
     word: String,
     /// Whoever hears it says the same of themselves.
     ask: bool,
+    /// It is about to end.
+    #[serde(default)]
+    bye: bool,
     agent_id: String,
     name: String,
     version: String,
@@ -86,9 +89,9 @@ impl Probing {
         let mut window = (Instant::now(), 0);
         loop {
             tokio::select! { biased;
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => break,
                 () = tokio::time::sleep_until(next) => {
-                    self.ask(&socket).await;
+                    self.tell_all(&self.packet(true), &socket).await;
                     next = tokio::time::Instant::now() + ASK_EVERY;
                 }
                 received = socket.recv_from(&mut bytes) => {
@@ -99,6 +102,11 @@ impl Probing {
                 }
             }
         }
+        let goodbye = Packet {
+            bye: true,
+            ..self.packet(false)
+        };
+        self.tell_all(&goodbye, &socket).await;
     }
 
     /// The port that everybody knows; a second node of a machine can only ask.
@@ -112,11 +120,9 @@ impl Probing {
         Ok(socket)
     }
 
-    async fn ask(&self, socket: &UdpSocket) {
-        let packet = self.packet(true);
+    async fn tell_all(&self, packet: &Packet, socket: &UdpSocket) {
         for address in broadcasts() {
-            self.send(&packet, (address, self.port).into(), socket)
-                .await;
+            self.send(packet, (address, self.port).into(), socket).await;
         }
     }
 
@@ -127,11 +133,18 @@ impl Probing {
         if self.node.is(&packet.agent_id) {
             return;
         }
-        let answer = packet.ask && self.reach.is_some();
+        let (answer, bye) = (packet.ask && self.reach.is_some(), packet.bye);
         if let Some(sighting) = sighting(packet, from) {
             let peers = self.peers.clone();
             self.tasks.spawn(|stop| async move {
-                let _ = stop.run_until_cancelled(peers.sighted(sighting)).await; // Cancelled: nobody waits.
+                let heard = async {
+                    if bye {
+                        peers.left(&sighting).await;
+                    } else {
+                        peers.sighted(sighting).await;
+                    }
+                };
+                let _ = stop.run_until_cancelled(heard).await; // Cancelled: nobody waits.
             });
         }
         if answer {
@@ -144,6 +157,7 @@ impl Probing {
         Packet {
             word: WORD.to_owned(),
             ask,
+            bye: false,
             agent_id: self.node.id.clone(),
             name: cut(&self.node.name, 64),
             version: self.version.borrow().clone(),
@@ -169,7 +183,7 @@ fn read(bytes: &[u8]) -> Option<Packet> {
 
 /// Whoever sent it, at the address it came from: a packet must not send us to somebody else.
 fn sighting(packet: Packet, from: SocketAddr) -> Option<Sighting> {
-    let url = reachable(&packet.manifest_url?, &[from.ip()], false)?;
+    let url = reachable(&packet.manifest_url?, &[from.ip()])?;
     Some(Sighting {
         agent_id: packet.agent_id,
         name: cut(&packet.name, 64),

@@ -199,7 +199,6 @@ impl Faces<'_> {
             version: manifest_version(runs),
             configs: self.config.configs_dir.clone(),
             discovery,
-            with_loopback: false,
             peers: peers.collect(),
             reach,
             probe: Some(PROBE_PORT),

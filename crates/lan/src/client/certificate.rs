@@ -20,6 +20,13 @@ use tokio_rustls::rustls::{
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen(Arc<Mutex<Option<String>>>);
 
+/// Two places to learn into are never the same.
+impl PartialEq for Seen {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 impl Seen {
     pub(crate) fn fingerprint(&self) -> Option<String> {
         self.0

@@ -9,7 +9,7 @@ use wire::runs::RunMetadata;
 
 use super::{
     Answered, Intent, IntentOptions, Intents, Leg, LegError, LegStatus, WITHIN, WITHIN_MAX,
-    run::{self, RemoteRun, Stage, Wanted},
+    run::{self, Begun, RemoteRun, Stage, Wanted},
 };
 use crate::{
     answers::{AnsweredBy, Decision, Question, decide},
@@ -59,7 +59,7 @@ impl Intents {
         candidate: &Candidate,
     ) -> Attempt {
         let peer = &candidate.peer;
-        let client = match Client::new(peer.address()) {
+        let client = match self.inner.peers.client(peer) {
             Ok(client) => client,
             Err(error) => return Attempt::NotTaken(error.to_string()),
         };
@@ -74,7 +74,7 @@ impl Intents {
         self.pace().worked(&peer.agent_id);
         self.still_there(peer).await;
         let within = options.within.unwrap_or(WITHIN).min(WITHIN_MAX);
-        leg.run_id = begun.run_id.clone();
+        leg.run_id = begun.run.run_id.clone();
         let asker = Asker {
             human: options.human.as_ref(),
             context: &intent.context,
@@ -101,7 +101,7 @@ impl Intents {
         intent: &Intent,
         options: &IntentOptions,
         candidate: &Candidate,
-    ) -> Result<RemoteRun, ClientError> {
+    ) -> Result<Begun, ClientError> {
         let peer = &candidate.peer;
         let session_id = match &intent.session {
             Some(main) => self
@@ -179,16 +179,10 @@ impl Intents {
     }
 
     /// Follows a run and answers its questions, until it is over or a human must answer.
-    async fn see_through(
-        &self,
-        client: &Client,
-        begun: RemoteRun,
-        leg: &mut Leg,
-        asker: Asker<'_>,
-    ) {
-        let mut run = begun;
+    async fn see_through(&self, client: &Client, begun: Begun, leg: &mut Leg, asker: Asker<'_>) {
+        let mut begun = begun;
         loop {
-            run = match run::follow(client, run).await {
+            let run = match run::follow(client, begun).await {
                 Ok(run) => run,
                 Err(error) => return self.broken(leg, &error).await,
             };
@@ -207,8 +201,8 @@ impl Intents {
                 leg.question = Some(question.text);
                 return;
             };
-            run = match run::resume(client, &run, &answered.answer).await {
-                Ok(run) => run,
+            begun = match run::resume(client, &run, &answered.answer).await {
+                Ok(begun) => begun,
                 Err(error) => return self.broken(leg, &error).await,
             };
             self.journal(leg, &answered).await;
@@ -283,7 +277,7 @@ impl Intents {
                 leg.end(Ended::TooLate);
             }
         } else {
-            self.see_through(client, run, leg, asker).await;
+            self.see_through(client, run.into(), leg, asker).await;
         }
         Ok(())
     }

@@ -1,23 +1,27 @@
 //! A run at a peer, as far as an intent needs it: asked for, looked at until it waits or is over, answered.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
-use reqwest::Method;
+use reqwest::{Method, RequestBuilder, Response, header::CONTENT_TYPE};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use wire::runs::{Await, AwaitRequest, Message, Mode, Part, RunCreate, RunMetadata};
+use wire::sse::Decoder;
 
 use crate::{
     answers::Question,
-    client::{Client, ClientError, cut},
+    client::{ANSWER_WITHIN, Client, ClientError, cut, forget_nulls},
     peer::Peer,
 };
 
 /// The chain of calls, for hops that drop what they do not know in a body.
 const CHAIN_HEADER: &str = "x-agentcraft-call-chain";
 
-/// How often a run is looked at: soon at first, for most are short.
-const LOOK_FIRST: Duration = Duration::from_millis(50);
+/// How long the events of a run may take at most; whoever follows it sets a shorter time.
+const STREAM_WITHIN: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How often a run without events is looked at: soon at first, for most are short.
+const LOOK_FIRST: Duration = Duration::from_millis(2);
 const LOOK_SLOWEST: Duration = Duration::from_secs(2);
 
 /// Looks that may fail in a row before the peer is taken to be gone; a peer that restarts takes its runs up again.
@@ -96,11 +100,53 @@ pub(super) struct Wanted<'a> {
     pub(super) key: &'a str,
 }
 
+/// A run on its way: where it stands, and the rest of the answer that tells what happens to it.
+pub(super) struct Begun {
+    pub(super) run: RemoteRun,
+    events: Option<Events>,
+}
+
+impl From<RemoteRun> for Begun {
+    fn from(run: RemoteRun) -> Self {
+        Self { run, events: None }
+    }
+}
+
+/// The events of a run as they come.
+struct Events {
+    response: Response,
+    decoder: Decoder,
+    waiting: VecDeque<String>,
+}
+
+impl Events {
+    /// The next that tells where the run stands; nothing when no more come, for whatever reason: then it is looked at.
+    async fn next(&mut self) -> Option<RemoteRun> {
+        #[derive(Deserialize)]
+        struct Told {
+            run: RemoteRun,
+        }
+        loop {
+            while let Some(data) = self.waiting.pop_front() {
+                let mut value: Value = serde_json::from_str(&data).unwrap_or_default();
+                forget_nulls(&mut value);
+                if let Ok(told) = serde_json::from_value::<Told>(value) {
+                    return Some(told.run);
+                }
+            }
+            let chunk = self.response.chunk().await.ok()??;
+            let events = self.decoder.push(&chunk).ok()?;
+            self.waiting
+                .extend(events.into_iter().map(|event| event.data));
+        }
+    }
+}
+
 pub(super) async fn begin(
     client: &Client,
     peer: &Peer,
     wanted: &Wanted<'_>,
-) -> Result<RemoteRun, ClientError> {
+) -> Result<Begun, ClientError> {
     let is_agent = |name: &&str| peer.agents.iter().any(|agent| agent == name);
     let agent_name = wanted.capability.filter(is_agent).map(str::to_owned);
     let create = RunCreate {
@@ -109,7 +155,7 @@ pub(super) async fn begin(
         input: vec![Message::new("user", vec![Part::text(wanted.text)])],
         session_id: wanted.session_id.clone(),
         session: None,
-        mode: Some(Mode::Async),
+        mode: Some(Mode::Stream),
         metadata: Some(wanted.metadata.clone()),
     };
     let send = || {
@@ -118,7 +164,7 @@ pub(super) async fn begin(
         let request = request
             .header(CHAIN_HEADER, chain)
             .header("idempotency-key", wanted.key);
-        client.answer::<RemoteRun>(request)
+        told(client, request)
     };
     match send().await {
         // The same key again: a peer that knows it begins no second run.
@@ -127,17 +173,56 @@ pub(super) async fn begin(
     }
 }
 
-/// Looks at a run until it waits for somebody or is over.
-pub(super) async fn follow(client: &Client, mut run: RemoteRun) -> Result<RemoteRun, ClientError> {
+/// Sends a request that is answered with a run, or with the events of one.
+async fn told(client: &Client, request: RequestBuilder) -> Result<Begun, ClientError> {
+    // How long the work may take is decided by whoever asked for it; that it began is told soon.
+    let request = request.timeout(STREAM_WITHIN);
+    let begun = tokio::time::timeout(ANSWER_WITHIN, answered(client, request)).await;
+    begun.unwrap_or_else(|_| Err(client.silent()))
+}
+
+async fn answered(client: &Client, request: RequestBuilder) -> Result<Begun, ClientError> {
+    let response = client.send(request).await?;
+    let kind = response.headers().get(CONTENT_TYPE);
+    let is_stream = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+    if !is_stream {
+        return Ok(client.read::<RemoteRun>(response).await?.into());
+    }
+    let mut events = Events {
+        response,
+        decoder: Decoder::default(),
+        waiting: VecDeque::new(),
+    };
+    let first = events.next().await.ok_or_else(|| ClientError::Protocol {
+        what: "a stream of events tells of no run".to_owned(),
+    })?;
+    Ok(Begun {
+        run: first,
+        events: Some(events),
+    })
+}
+
+/// Follows a run until it waits for somebody or is over: by its events, and where there are none by looking.
+pub(super) async fn follow(client: &Client, begun: Begun) -> Result<RemoteRun, ClientError> {
+    let Begun { mut run, events } = begun;
+    if let Some(mut events) = events {
+        while run.stage() == Stage::Working
+            && let Some(seen) = events.next().await
+        {
+            run = seen;
+        }
+    }
     let (mut pause, mut lost) = (LOOK_FIRST, 0);
     while run.stage() == Stage::Working {
         let id = id_of(&run)?;
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LOOK_SLOWEST);
         match client.get::<RemoteRun>(&format!("/runs/{id}")).await {
             Ok(seen) => (run, lost) = (seen, 0),
             Err(error) if error.is_away() && lost < LOOKS_LOST_MAX => lost += 1,
             Err(error) => return Err(error),
+        }
+        if run.stage() == Stage::Working {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LOOK_SLOWEST);
         }
     }
     Ok(run)
@@ -148,19 +233,21 @@ pub(super) async fn resume(
     client: &Client,
     run: &RemoteRun,
     answer: &str,
-) -> Result<RemoteRun, ClientError> {
+) -> Result<Begun, ClientError> {
     let id = id_of(run)?;
     let message = Message::new("user", vec![Part::text(answer)]);
-    let body = json!({
+    let dialect = json!({ "input": [message], "mode": "stream" });
+    let standard = json!({
         "run_id": id,
-        "input": [message],
         "await_resume": { "type": "message", "message": message },
-        "mode": "async",
+        "mode": "stream",
     });
-    match client.post(&format!("/runs/{id}/resume"), &body).await {
+    let post =
+        |path: String, body: &Value| told(client, client.request(Method::POST, &path).json(body));
+    match post(format!("/runs/{id}/resume"), &dialect).await {
         Err(ClientError::Refused {
             status: 404 | 405, ..
-        }) => client.post(&format!("/runs/{id}"), &body).await,
+        }) => post(format!("/runs/{id}"), &standard).await,
         answer => answer,
     }
 }

@@ -64,7 +64,7 @@ impl Peers {
     pub async fn ping(&self, id: &str) -> Result<Ping, LanError> {
         let peer = self.find(id)?;
         let start = Instant::now();
-        let answered = match Client::new(peer.address()) {
+        let answered = match self.client(&peer) {
             Ok(client) => client.ping().await,
             Err(error) => Err(error),
         };
@@ -118,6 +118,16 @@ impl Peers {
             self.answered(&agent_id).await?;
         }
         Ok(())
+    }
+
+    /// A peer says from where we know it that it goes.
+    pub(crate) async fn left(&self, sighting: &Sighting) {
+        if self
+            .get(&sighting.agent_id)
+            .is_ok_and(|peer| peer.url == sighting.url)
+        {
+            self.gone(&sighting.agent_id).await;
+        }
     }
 
     /// A peer has said goodbye, or its announcement ran out.

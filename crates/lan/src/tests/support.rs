@@ -43,8 +43,6 @@ pub(crate) struct Setup {
     pub(crate) url: Option<String>,
     pub(crate) rules: Vec<AnswerRule>,
     pub(crate) human: Option<Arc<FakeHuman>>,
-    pub(crate) discovery: Discovery,
-    pub(crate) with_loopback: bool,
 }
 
 impl TestNode {
@@ -66,8 +64,8 @@ impl TestNode {
             },
             version: "1".to_owned(),
             configs: configs.clone(),
-            discovery: setup.discovery,
-            with_loopback: setup.with_loopback,
+            // What finds others is tried with real nodes on networks of their own.
+            discovery: Discovery::Off,
             peers: Vec::new(),
             reach: setup.url.map(|url| Reach {
                 scheme: "http",
