@@ -47,6 +47,8 @@ pub(crate) fn answer_text(ask: Option<&Ask>, answer: &Answer, by: Option<&str>) 
         Some(AskKind::Permission { tool, .. }) => format!("{}: ", tool.title),
         Some(AskKind::Question { .. }) | None => String::new(),
     };
+    // What tells one connection from another says nothing to people.
+    let by = by.map(|by| by.split('#').next().unwrap_or_default());
     let by = by.map(|by| format!(" (by {by})")).unwrap_or_default();
     one_line(&format!("{what}{words}{by}")).into_owned()
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
 
 use super::{
     Colors, Style, failure,
@@ -113,6 +114,7 @@ impl Screen {
 
     /// Says something that is no part of the answer.
     pub(crate) fn note(&mut self, text: &str) -> io::Result<()> {
+        let text = folded(text, self.err_width());
         writeln!(self.err, "{text}")
     }
 
@@ -149,5 +151,42 @@ impl Screen {
         let mut answer = String::new();
         io::stdin().lock().read_line(&mut answer)?;
         Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    }
+}
+
+/// Breaks lines between words where the terminal would break them anywhere.
+fn folded(text: &str, width: Option<usize>) -> String {
+    let Some(width) = width else {
+        return text.to_owned();
+    };
+    let mut folded = String::new();
+    let mut column = 0;
+    for piece in text.split_inclusive([' ', '\n']) {
+        let word = piece.trim_end_matches([' ', '\n']);
+        if column > 0 && column + word.width() > width {
+            folded.truncate(folded.trim_end_matches(' ').len());
+            folded.push('\n');
+            column = 0;
+        }
+        folded.push_str(piece);
+        column = match piece.ends_with('\n') {
+            true => 0,
+            false => column + piece.width(),
+        };
+    }
+    folded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_broken_between_words_and_only_where_they_must_be() {
+        let text = "go on with agentcraft, or\nleave";
+        assert_eq!(folded(text, None), text);
+        assert_eq!(folded(text, Some(80)), text);
+        assert_eq!(folded(text, Some(12)), "go on with\nagentcraft,\nor\nleave");
+        assert_eq!(folded("\nabcdefgh", Some(3)), "\nabcdefgh");
     }
 }

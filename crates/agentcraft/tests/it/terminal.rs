@@ -6,6 +6,7 @@
 )]
 
 pub(crate) mod pty;
+mod tmux;
 
 use std::{
     fs,

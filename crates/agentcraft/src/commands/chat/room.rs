@@ -198,7 +198,8 @@ impl Room<'_> {
         self.joined.conversation.send("session.cancel", &params)?;
         let rest = self.view.transcript.close();
         self.screen.print(&rest)?;
-        Ok(self.screen.note("cancelling; Ctrl-C again leaves")?)
+        // Terminals show the key itself as ^C.
+        Ok(self.screen.note("\ncancelling; Ctrl-C again leaves")?)
     }
 
     /// Asks the person, unless somebody else answers first.
