@@ -10,6 +10,7 @@ mod source;
 mod sse;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use std::sync::Arc;
 

@@ -9,11 +9,13 @@ use rmcp::{
     RoleClient, ServiceExt,
     service::RunningService,
     transport::{
-        StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
+        IntoTransport, StreamableHttpClientTransport,
+        streamable_http_client::StreamableHttpClientTransportConfig,
     },
 };
+use tokio_util::sync::CancellationToken;
 
-use super::{handler::Ear, sse::SseTransport};
+use super::{handler::Ear, sse::SseTransport, told::Told};
 
 /// How long a server has for its handshake: some fetch packages when they are started for the first time.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(120);
@@ -26,27 +28,19 @@ const GRACE: Duration = Duration::from_secs(2);
 pub(super) struct Connected {
     pub(super) service: RunningService<RoleClient, Ear>,
     pub(super) ear: Ear,
+    over: CancellationToken,
     child: Option<Group>,
 }
 
 impl Connected {
     /// Resolves when the server can be spoken to no more.
     pub(super) async fn lost(&self) {
-        let closed = async {
-            // The library tells nobody when its loop ends, so the transport is looked at now and then.
-            loop {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                if self.service.peer().is_transport_closed() {
-                    return;
-                }
-            }
-        };
         match &self.child {
             Some(child) => tokio::select! {
                 _ = child.wait() => {}
-                () = closed => {}
+                () = self.over.cancelled() => {}
             },
-            None => closed.await,
+            None => self.over.cancelled().await,
         }
     }
 
@@ -66,15 +60,15 @@ pub(super) async fn connect(
     around: &DriverSurroundings,
 ) -> Result<Connected, String> {
     let ear = Ear::default();
-    let (service, child) = match server {
+    let (service, over, child) = match server {
         ToolServer::Stdio(server) => {
-            let (group, transport) = start(server, cwd, around).await?;
-            let service = tokio::select! { biased;
-                shaken = shake(ear.clone().serve(transport)) => shaken,
+            let (group, streams) = start(server, cwd, around).await?;
+            let shaken = tokio::select! { biased;
+                shaken = greet(&ear, streams) => shaken,
                 exit = group.wait() => Err(format!("it ended before it had answered ({exit})")),
             };
-            match service {
-                Ok(service) => (service, Some(group)),
+            match shaken {
+                Ok((service, over)) => (service, over, Some(group)),
                 Err(why) => {
                     group.end(GRACE).await;
                     return Err(why);
@@ -85,19 +79,32 @@ pub(super) async fn connect(
             let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
                 .custom_headers(parse_headers(headers)?);
             let transport = StreamableHttpClientTransport::from_config(config);
-            (shake(ear.clone().serve(transport)).await?, None)
+            let (service, over) = greet(&ear, transport).await?;
+            (service, over, None)
         }
         ToolServer::Sse { url, headers, .. } => {
             let transport = SseTransport::connect(url, parse_headers(headers)?, &around.tasks);
             let transport = shake(transport).await?;
-            (shake(ear.clone().serve(transport)).await?, None)
+            let (service, over) = greet(&ear, transport).await?;
+            (service, over, None)
         }
     };
     Ok(Connected {
         service,
         ear,
+        over,
         child,
     })
+}
+
+/// Shakes hands; with the service comes what tells its end.
+async fn greet<E: std::error::Error + Send + Sync + 'static, A>(
+    ear: &Ear,
+    transport: impl IntoTransport<RoleClient, E, A>,
+) -> Result<(RunningService<RoleClient, Ear>, CancellationToken), String> {
+    let (transport, over) = Told::new(transport.into_transport());
+    let service = shake(ear.clone().serve(transport)).await?;
+    Ok((service, over))
 }
 
 async fn shake<T, E: std::error::Error + 'static>(

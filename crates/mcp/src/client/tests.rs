@@ -240,6 +240,23 @@ async fn a_server_that_dies_in_a_call_fails_it_and_comes_back() {
 }
 
 #[tokio::test]
+async fn a_server_elsewhere_that_goes_is_missed_though_nobody_calls_it() {
+    let server = Listening::start("sse");
+    let scene = Scene::new();
+    let source = scene.open(ToolServer::Sse {
+        name: "scripted".to_owned(),
+        url: format!("http://127.0.0.1:{}/sse", server.1),
+        headers: BTreeMap::new(),
+    });
+    until(&*source, is_ready).await;
+    drop(server);
+    until(&*source, |source| {
+        matches!(source.servers()[0].status, ServerStatus::Down { .. })
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_server_that_cannot_start_is_told_with_the_reason() {
     let scene = Scene::new();
     let source = scene.open(ToolServer::Stdio(McpServer {
