@@ -73,14 +73,28 @@ impl RunKeeper {
             Continuity::Resumed => talk.taken_up(),
             Continuity::Fresh | Continuity::Lost { .. } => talk,
         });
-        talk.offer(self.commands(&talk.cwd));
-        self.talks().insert(id.clone(), talk);
-        self.follow();
+        self.talks().insert(id.clone(), Arc::clone(&talk));
+        self.offer(&[talk]);
         Opened { id, continuity }
     }
 
-    /// Watches the folders of all conversations, so that each hears of new commands.
-    fn follow(&self) {
+    /// Tells conversations their commands, if they are others than before. What is read is watched before it is read,
+    /// so that no change is missed; a folder that came meanwhile is read once more.
+    fn offer(&self, talks: &[Arc<Talk>]) {
+        const ROUNDS_MAX: usize = 8;
+        self.follow();
+        for _ in 0..ROUNDS_MAX {
+            for talk in talks {
+                talk.offer(self.commands(&talk.cwd));
+            }
+            if !self.follow() {
+                return;
+            }
+        }
+    }
+
+    /// Watches the folders of all conversations; says whether one is new.
+    fn follow(&self) -> bool {
         let watch = self.watch.get_or_init(|| {
             let (watch, mut changes) = Watch::start()?;
             let ourselves = self.ourselves.clone();
@@ -98,26 +112,23 @@ impl RunKeeper {
             });
             Some(watch)
         });
-        if let Some(watch) = watch {
-            let talks: Vec<Arc<Talk>> = self.talks().values().cloned().collect();
-            let folders = talks
-                .iter()
-                .flat_map(|talk| self.node.shelf.watched(&talk.cwd));
-            watch.follow(folders.collect());
-        }
+        let Some(watch) = watch else {
+            return false;
+        };
+        let talks: Vec<Arc<Talk>> = self.talks().values().cloned().collect();
+        let folders = talks
+            .iter()
+            .flat_map(|talk| self.node.shelf.watched(&talk.cwd));
+        watch.follow(folders.collect())
     }
 
-    /// Tells each conversation its commands, if they are others than before.
     async fn offer_again(self: Arc<Self>) {
         let tasks = self.node.around.tasks.clone();
-        let read = move |_| {
+        let offering = tasks.spawn_blocking(move |_| {
             let talks: Vec<Arc<Talk>> = self.talks().values().cloned().collect();
-            for talk in talks {
-                talk.offer(self.commands(&talk.cwd));
-            }
-            self.follow();
-        };
-        let _ = tasks.spawn_blocking(read).await; // The program is shutting down.
+            self.offer(&talks);
+        });
+        let _ = offering.await; // The program is shutting down.
     }
 
     /// The commands, as editors are told of them.
@@ -254,7 +265,10 @@ impl RunKeeper {
             ..TakenUp::going_on(audience.clone())
         };
         match Execution::resume(&self.node, &run, taken_up).await {
-            Ok(execution) => Some(execution),
+            Ok(execution) => {
+                execution.was_seen();
+                Some(execution)
+            }
             Err(error) => {
                 audience.notice(format!(
                     "the run {run} that waited here cannot be gone on with: {}",

@@ -73,6 +73,13 @@ impl Execution {
         self.machine.plan()
     }
 
+    /// Whoever watches has seen the beginning of what is in progress, so they are told its end.
+    pub(crate) fn was_seen(&self) {
+        for path in self.machine.in_progress() {
+            self.audience.was_seen(path);
+        }
+    }
+
     /// Says something in the conversation that the run waits in.
     pub async fn answer(&mut self, text: String) -> Result<(), StartError> {
         let Some(asked) = self.waiting.take() else {

@@ -348,6 +348,11 @@ impl Audience {
         masked.unwrap_or_else(|_| kind.clone())
     }
 
+    /// The beginning of this step was told before.
+    pub(crate) fn was_seen(&self, path: &str) {
+        self.begin(path);
+    }
+
     fn begin(&self, path: &str) -> String {
         *self
             .progress()

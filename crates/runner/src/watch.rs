@@ -59,8 +59,8 @@ impl Watch {
         }
     }
 
-    /// Watches these folders and no others.
-    pub(crate) fn follow(&self, folders: BTreeSet<PathBuf>) {
+    /// Watches these folders and no others; says whether there is one among them that was not watched before.
+    pub(crate) fn follow(&self, folders: BTreeSet<PathBuf>) -> bool {
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
         let (watcher, followed) = &mut *watcher;
         for gone in followed.difference(&folders) {
@@ -75,7 +75,9 @@ impl Watch {
                 }
             }
         }
+        let is_more = kept.difference(followed).next().is_some();
         *followed = kept;
+        is_more
     }
 }
 
