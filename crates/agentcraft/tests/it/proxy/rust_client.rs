@@ -52,11 +52,9 @@ impl Heard {
     /// Gives its permission once, and counts.
     fn allow(&self, request: &RequestPermissionRequest) -> RequestPermissionResponse {
         *self.asked.lock().unwrap() += 1;
-        let once = |it: &&_| {
-            let option: &agent_client_protocol::v1::schema::PermissionOption = it;
-            option.kind == PermissionOptionKind::AllowOnce
-        };
-        let chosen = request.options.iter().find(once).unwrap();
+        let mut options = request.options.iter();
+        let once = options.find(|option| option.kind == PermissionOptionKind::AllowOnce);
+        let chosen = once.unwrap();
         let chosen = SelectedPermissionOutcome::new(chosen.option_id.clone());
         RequestPermissionResponse::new(RequestPermissionOutcome::Selected(chosen))
     }
