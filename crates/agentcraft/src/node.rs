@@ -126,7 +126,8 @@ fn refusal(status: StatusCode, value: &Value) -> CommandError {
     let message = error.as_str().or_else(|| error["message"].as_str());
     let hint = error["suggestion"]
         .as_str()
-        .or_else(|| error["hint"].as_str());
+        .or_else(|| error["hint"].as_str())
+        .or_else(|| value["hint"].as_str());
     CommandError::Refused {
         message: message.map_or_else(|| format!("the node answered {status}"), str::to_owned),
         hint: hint

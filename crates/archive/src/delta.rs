@@ -88,7 +88,7 @@ impl Delta {
 
 impl Manifest {
     /// Undoes what a carrier without modes and links did to this tree on its way from `before` and back: modes are
-    /// those of `before`, and a file that is what a link led to is that link again.
+    /// those of `before`, and a file that is what a link leads or led to, or says where, is that link again.
     #[must_use]
     pub fn as_carried_from(mut self, before: &Self) -> Self {
         let contents: BTreeMap<EntryPath, Content> = self
@@ -100,13 +100,22 @@ impl Manifest {
             let Some(was) = before.entries.get(path) else {
                 continue;
             };
-            let led_to = match &was.content {
-                Content::Link { target } => path
-                    .resolve(&target.0)
-                    .and_then(|target| contents.get(&target)),
-                Content::File { .. } | Content::Dir => None,
+            let is_that_link = match &was.content {
+                Content::Link { target } => {
+                    let place = path.resolve(&target.0);
+                    let now = place.as_ref().and_then(|place| contents.get(place));
+                    let then = place.and_then(|place| before.entries.get(&place));
+                    // Some carriers write down where the link leads.
+                    let written = Content::File {
+                        size: target.0.len() as u64,
+                        hash: Checksum::of(&target.0),
+                    };
+                    let seen = [now, then.map(|entry| &entry.content), Some(&written)];
+                    seen.contains(&Some(&entry.content))
+                }
+                Content::File { .. } | Content::Dir => false,
             };
-            if led_to == Some(&entry.content) && entry.content != Content::Dir {
+            if is_that_link && entry.content != Content::Dir {
                 *entry = was.clone();
             } else if entry.content.kind() == was.content.kind() {
                 entry.mode = was.mode;

@@ -136,8 +136,27 @@ fn mtime<R: Read>(file: &ZipFile<'_, R>) -> Mtime {
         _ => None,
     });
     // The format keeps it in 32 bits; whether they have a sign depends on whom one asks.
-    let secs = exact.map(i64::from).next().unwrap_or(0);
-    Mtime { secs, nanos: 0 }
+    let exact = exact.map(i64::from).next();
+    let secs = exact.or_else(|| file.last_modified().map(seconds));
+    Mtime {
+        secs: secs.unwrap_or(0),
+        nanos: 0,
+    }
+}
+
+/// The format's own time, which says nothing of its zone: that of the sender's clock, taken for UTC.
+fn seconds(time: zip::DateTime) -> i64 {
+    let (year, month) = (i64::from(time.year()), i64::from(time.month()));
+    // Years begin in March here, so that the day that is not always there comes last.
+    let (year, month) = match month {
+        1 | 2 => (year - 1, month + 9),
+        _ => (year, month - 3),
+    };
+    let leap_days = year / 4 - year / 100 + year / 400;
+    let days = 365 * year + leap_days + (153 * month + 2) / 5 + i64::from(time.day()) - 1;
+    let since_1970 = days - 719_468;
+    let hours = since_1970 * 24 + i64::from(time.hour());
+    (hours * 60 + i64::from(time.minute())) * 60 + i64::from(time.second())
 }
 
 fn unsummed(error: io::Error) -> ArchiveError {

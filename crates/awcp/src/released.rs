@@ -97,7 +97,7 @@ async fn message(
     };
     let caller = caller.map(|Extension(caller)| caller);
     match message {
-        Message::Invite(invite) => face.invited(&known, *Box::new(invite), caller).await,
+        Message::Invite(invite) => face.invited(&known, invite, caller).await,
         Message::Start(start) => face.started(&known, start).await,
         Message::Error(_) | Message::Close(_) => {
             let reason = "the delegator ended it".to_owned();

@@ -130,8 +130,10 @@ impl Pair {
         eventually("no sshfs is left", || {
             processes_about(&home, "sshfs").is_empty()
         });
-        let agents = self.remote.cli(&["agent", "list", "-f", "quiet"]);
-        assert_eq!(agents.stdout.trim(), "", "{agents:?}");
+        eventually("no agent is left", || {
+            let agents = self.remote.cli(&["agent", "list", "-f", "quiet"]);
+            agents.code == 0 && agents.stdout.trim().is_empty()
+        });
         for daemon in [&self.host, &self.remote] {
             // The first takes the audits away, which are kept on purpose; then nothing more is found.
             assert_eq!(daemon.cli(&["delegation", "prune"]).code, 0);

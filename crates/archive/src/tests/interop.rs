@@ -150,3 +150,28 @@ fn a_carrier_that_drops_modes_and_links_changes_nothing() {
     let delta = Delta::between(&before, &after.as_carried_from(&before));
     assert_eq!(delta, Delta::default());
 }
+
+#[test]
+fn a_link_comes_back_as_the_link_it_was_whatever_a_carrier_made_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a"), "old").unwrap();
+    std::os::unix::fs::symlink("a", folder.path().join("link")).unwrap();
+    let manifest = |folder: &std::path::Path| {
+        let folder = Folder::open(folder).unwrap();
+        let limits = Limits::default();
+        Manifest::of(&folder, &everything, &limits).unwrap().0
+    };
+    let before = manifest(folder.path());
+    std::fs::write(folder.path().join("a"), "new").unwrap();
+    std::fs::remove_file(folder.path().join("link")).unwrap();
+    // What it leads to, what it led to, and where it leads.
+    for carried in ["new", "old", "a"] {
+        std::fs::write(folder.path().join("link"), carried).unwrap();
+        let after = manifest(folder.path()).as_carried_from(&before);
+        let delta = Delta::between(&before, &after);
+        assert_eq!(delta.changes.len(), 1, "{carried}: {delta:?}");
+    }
+    std::fs::write(folder.path().join("link"), "something else").unwrap();
+    let after = manifest(folder.path()).as_carried_from(&before);
+    assert_eq!(Delta::between(&before, &after).changes.len(), 2);
+}

@@ -191,7 +191,7 @@ fn agents_lend_folders_through_mcp_and_hear_how_it_went() {
     assert_eq!(cancelled["state"], "cancelled", "{cancelled}");
     let (told, failed) = agent.tool("delegate_output", &id(&running));
     assert!(
-        failed && told["log"].as_array().unwrap().len() > 1,
+        failed && !told["log"].as_array().unwrap().is_empty(),
         "{told}"
     );
     let (running, _) = agent.tool("delegate", &lend("/run sleep 1000", background));
