@@ -9,7 +9,11 @@ mod commands;
 mod crash;
 mod editor;
 mod examples;
+mod model;
 mod providers;
+mod same;
+mod sdks;
+mod serving;
 mod terminal;
 
 use std::{
@@ -22,13 +26,13 @@ use testkit::{Output, TestDaemon};
 use crate::node;
 
 /// A home without a daemon, and a project folder with workflows in it.
-struct Project {
-    home: TestDaemon,
-    folder: PathBuf,
+pub(crate) struct Project {
+    pub(crate) home: TestDaemon,
+    pub(crate) folder: PathBuf,
 }
 
 impl Project {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::of(node().stopped())
     }
 
@@ -46,7 +50,7 @@ impl Project {
         Self { home, folder }
     }
 
-    fn workflow(&self, name: &str, text: &str) {
+    pub(crate) fn workflow(&self, name: &str, text: &str) {
         let file = format!(".agentcraft/workflows/{name}.yaml");
         fs::write(self.folder.join(file), text).unwrap();
     }
@@ -97,7 +101,7 @@ impl Project {
     }
 
     /// Runs a workflow, and wants it to end so.
-    fn run(&self, arguments: &[&str], code: i32) -> Output {
+    pub(crate) fn run(&self, arguments: &[&str], code: i32) -> Output {
         let output = self.cli(&[&["workflow", "run"], arguments].concat());
         assert_eq!(
             output.code, code,
@@ -107,12 +111,12 @@ impl Project {
         output
     }
 
-    fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.folder.join(name)).unwrap_or_default()
     }
 
     /// Nothing that a run has started is there any more.
-    fn nothing_is_left(&self) {
+    pub(crate) fn nothing_is_left(&self) {
         testkit::eventually("everything of the run is gone", || {
             self.home.agent_processes().is_empty()
         });

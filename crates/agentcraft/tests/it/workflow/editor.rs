@@ -6,40 +6,40 @@
 )]
 
 use std::{
-    env, fs,
+    fs,
     io::{BufRead, BufReader, Read, Write},
     os::unix::{fs::symlink, process::CommandExt},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use serde_json::{Value, json};
-use testkit::eventually;
+use testkit::{PATIENCE, eventually};
 
 use super::Project;
 use crate::node;
 
 /// An editor with one session.
-struct Editor {
-    child: Child,
+pub(super) struct Editor {
+    pub(super) child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     next: u64,
-    session: String,
+    pub(super) session: String,
     /// What was told, in order.
-    told: Vec<Value>,
+    pub(super) told: Vec<Value>,
     /// What is chosen when a permission is asked for; nothing is answered if it is empty.
-    choice: &'static str,
-    asked: usize,
+    pub(super) choice: &'static str,
+    pub(super) asked: usize,
     capabilities: Value,
 }
 
 impl Editor {
-    fn open(project: &Project) -> Self {
+    pub(super) fn open(project: &Project) -> Self {
         Self::with(project.command(&["acp-serve"]), project, json!({}))
     }
 
-    fn with(mut command: Command, project: &Project, capabilities: Value) -> Self {
+    pub(super) fn with(mut command: Command, project: &Project, capabilities: Value) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -71,12 +71,12 @@ impl Editor {
         editor
     }
 
-    fn write(&mut self, line: &str) {
+    pub(super) fn write(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().unwrap();
         stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
-    fn send(&mut self, method: &str, params: Value) -> u64 {
+    pub(super) fn send(&mut self, method: &str, params: Value) -> u64 {
         self.next += 1;
         let message =
             json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params});
@@ -90,13 +90,13 @@ impl Editor {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    fn call(&mut self, method: &str, params: Value) -> Value {
+    pub(super) fn call(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params);
         self.answer(&json!(id))
     }
 
     /// Waits for the answer; what is told meanwhile is kept, what is asked is answered.
-    fn answer(&mut self, id: &Value) -> Value {
+    pub(super) fn answer(&mut self, id: &Value) -> Value {
         loop {
             let message = self.read();
             if message.get("method").is_none() && message["id"] == *id {
@@ -126,12 +126,12 @@ impl Editor {
         self.told.push(message);
     }
 
-    fn prompt(&mut self, text: &str) -> String {
+    pub(super) fn prompt(&mut self, text: &str) -> String {
         let blocks = json!([{"type": "text", "text": text}]);
         self.prompt_with(blocks)
     }
 
-    fn prompt_with(&mut self, blocks: Value) -> String {
+    pub(super) fn prompt_with(&mut self, blocks: Value) -> String {
         let params = json!({"sessionId": self.session, "prompt": blocks});
         let answer = self.call("session/prompt", params);
         match answer["result"]["stopReason"].as_str() {
@@ -140,7 +140,7 @@ impl Editor {
         }
     }
 
-    fn begin(&mut self, text: &str) -> u64 {
+    pub(super) fn begin(&mut self, text: &str) -> u64 {
         let blocks = json!([{"type": "text", "text": text}]);
         self.send(
             "session/prompt",
@@ -148,14 +148,14 @@ impl Editor {
         )
     }
 
-    fn updates(&self, kind: &str) -> Vec<&Value> {
+    pub(super) fn updates(&self, kind: &str) -> Vec<&Value> {
         let updates = self.told.iter().map(|message| &message["params"]["update"]);
         updates
             .filter(|update| update["sessionUpdate"] == kind)
             .collect()
     }
 
-    fn words(&self) -> String {
+    pub(super) fn words(&self) -> String {
         let chunks = self.updates("agent_message_chunk").into_iter();
         chunks
             .filter_map(|chunk| chunk["content"]["text"].as_str())
@@ -163,8 +163,8 @@ impl Editor {
     }
 
     /// Reads on until it has been told.
-    fn until(&mut self, what: &str, holds: impl Fn(&Self) -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+    pub(super) fn until(&mut self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
         while !holds(self) {
             assert!(Instant::now() < deadline, "did not happen: {what}");
             let message = self.read();
@@ -172,7 +172,7 @@ impl Editor {
         }
     }
 
-    fn close(mut self) -> (i32, String) {
+    pub(super) fn close(mut self) -> (i32, String) {
         self.stdin = None;
         let mut rest = Vec::new();
         self.stdout.read_to_end(&mut rest).unwrap();
@@ -183,13 +183,13 @@ impl Editor {
     }
 }
 
-fn project() -> Project {
+pub(super) fn project() -> Project {
     let project = Project::new();
     project.examples();
     project
 }
 
-fn step(command: &str) -> String {
+pub(super) fn step(command: &str) -> String {
     format!(
         "name: one\nstates:\n  initial: step\n  step:\n    type: command\n    command: |\n      {command}\n    \
          on_success: done\n  done: {{type: terminal, status: success}}\n"
@@ -256,42 +256,6 @@ fn a_run_is_told_as_a_plan_and_a_tool_call_for_each_step() {
 }
 
 #[test]
-fn the_same_run_prints_the_same_on_the_command_line() {
-    let project = project();
-    let line = project.run(&["03-loops", "-f", "json"], 0);
-    let events = line
-        .stdout
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let events: Vec<Value> = events.collect();
-    fs::remove_file(project.folder.join("loops.txt")).unwrap();
-    let mut editor = Editor::open(&project);
-    assert_eq!(editor.prompt("/03-loops"), "end_turn");
-    let ids = |values: Vec<&Value>, key: &str| -> Vec<String> {
-        values
-            .iter()
-            .map(|value| value[key].as_str().unwrap().to_owned())
-            .collect()
-    };
-    let there = ids(editor.updates("tool_call"), "toolCallId");
-    let here = ids(
-        events
-            .iter()
-            .filter(|event| event["type"] == "tool-call")
-            .collect(),
-        "id",
-    );
-    assert_eq!(there, here);
-    let said: String = events
-        .iter()
-        .filter(|event| event["type"] == "text")
-        .map(|event| event["text"].as_str().unwrap())
-        .collect();
-    assert_eq!(editor.words(), said);
-    editor.close();
-}
-
-#[test]
 fn a_conversation_goes_over_several_turns_and_leaves_nothing() {
     let project = project();
     let mut editor = Editor::open(&project);
@@ -353,16 +317,10 @@ fn a_cancel_ends_the_turn_and_what_it_started() {
     eventually("the step is at work", || {
         project.folder.join("started").exists()
     });
-    let begun = Instant::now();
     let cancel = json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": editor.session}});
     editor.write(&cancel.to_string());
     let answer = editor.answer(&json!(id));
     assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
-    assert!(
-        begun.elapsed() < Duration::from_secs(7),
-        "{:?}",
-        begun.elapsed()
-    );
     let last = *editor.updates("tool_call_update").last().unwrap();
     assert_eq!(last["status"], "failed");
     assert!(last["content"].to_string().contains("cancelled"), "{last}");
@@ -619,30 +577,4 @@ fn where_a_daemon_runs_its_sessions_are_used() {
         !project.home.home().join("spaces").exists(),
         "a space of its own was made"
     );
-}
-
-#[test]
-fn the_official_client_in_python_runs_workflows() {
-    let Some(python) = env::var_os("AGENTCRAFT_TEST_PYTHON") else {
-        return println!("skipped: ./test sets AGENTCRAFT_TEST_PYTHON to where the client is");
-    };
-    let project = project();
-    let script = project.folder.join("editor.py");
-    fs::write(&script, include_str!("editor.py")).unwrap();
-    let environment: Vec<_> = project
-        .command(&[])
-        .get_envs()
-        .map(|(key, value)| (key.to_owned(), value.unwrap().to_owned()))
-        .collect();
-    let output = Command::new(python)
-        .arg(script)
-        .arg(env!("CARGO_BIN_EXE_agentcraft"))
-        .arg(&project.folder)
-        .envs(environment)
-        .current_dir(&project.folder)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said:.4000}");
-    project.nothing_is_left();
 }

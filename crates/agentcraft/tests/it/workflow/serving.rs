@@ -1,0 +1,205 @@
+//! What an editor has of a session beside its turns: commands that change, choices, and what a restart leaves.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "A test that cannot go on says so by panicking."
+)]
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{
+    Project,
+    editor::{Editor, project, step},
+};
+use crate::node;
+
+/// The names of the commands that were told last.
+fn commands(editor: &Editor) -> Vec<String> {
+    let updates = editor.updates("available_commands_update");
+    let last = updates.last().map(|update| &update["availableCommands"]);
+    let commands = last.and_then(|commands| commands.as_array()).into_iter();
+    commands
+        .flatten()
+        .map(|command| command["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn commands_are_told_again_when_files_come_and_go() {
+    let project = Project::new();
+    fs::remove_dir_all(project.folder.join(".agentcraft")).unwrap();
+    let mut editor = Editor::open(&project);
+    editor.until("the commands are told", |editor| {
+        !editor.updates("available_commands_update").is_empty()
+    });
+    assert_eq!(commands(&editor), [""; 0]);
+    // The folder is not there yet, so what is above it is watched.
+    fs::create_dir_all(project.folder.join(".agentcraft/workflows")).unwrap();
+    project.workflow("fresh", &step("echo fresh"));
+    editor.until("the new one is told", |editor| {
+        commands(editor) == ["fresh"]
+    });
+    project.workflow("second", &step("echo second"));
+    editor.until("another one is told", |editor| {
+        commands(editor) == ["fresh", "second"]
+    });
+    assert_eq!(editor.prompt("/second"), "end_turn");
+    fs::remove_file(project.folder.join(".agentcraft/workflows/fresh.yaml")).unwrap();
+    editor.until("one that went is not told", |editor| {
+        commands(editor) == ["second"]
+    });
+    editor.close();
+    project.nothing_is_left();
+}
+
+#[test]
+fn a_role_and_an_agent_can_be_chosen_for_the_steps() {
+    let project = Project::new();
+    let roles = project.folder.join(".agents/roles/pirate");
+    fs::create_dir_all(&roles).unwrap();
+    fs::write(roles.join("AGENTS.md"), "Speak as a pirate.").unwrap();
+    let bin = project.folder.join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    let stub = "#!/bin/sh\necho \"$@\" >> args.txt\n\
+        echo '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"aye\",\"session_id\":\"s\"}'\n";
+    fs::write(bin.join("claude"), stub).unwrap();
+    let executable = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
+    fs::set_permissions(bin.join("claude"), executable).unwrap();
+    let mut project = project;
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    project.home.set_env("PATH", Some(&path));
+    let text = "name: ask\nstates:\n  initial: ask\n  ask:\n    type: agent\n    provider: 'acp: no-such-program'\n    \
+                prompt: hello\n    on_success: done\n  done: {type: terminal}\n";
+    project.workflow("ask", text);
+    let mut editor = Editor::open(&project);
+    let opened = editor.call(
+        "session/new",
+        json!({"cwd": project.folder, "mcpServers": []}),
+    );
+    editor.session = opened["result"]["sessionId"].as_str().unwrap().to_owned();
+    let options = &opened["result"]["configOptions"];
+    let values = |option: &Value| -> Vec<String> {
+        let options = option["options"].as_array().unwrap().iter();
+        options
+            .map(|option| option["value"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(values(&options[0]), ["as-written", "pirate"]);
+    assert!(
+        values(&options[1]).contains(&"claude".to_owned()),
+        "{options}"
+    );
+    assert_eq!(opened["result"]["modes"]["currentModeId"], "as-written");
+    let set = |id: &str, value: &str| json!({"configId": id, "value": value});
+    for wanted in [set("provider", "claude"), set("role", "pirate")] {
+        let mut params = wanted;
+        params["sessionId"] = json!(editor.session);
+        let chosen = editor.call("session/set_config_option", params.clone());
+        let options = chosen["result"]["configOptions"].as_array().unwrap();
+        let option = options.iter().find(|it| it["id"] == params["configId"]);
+        assert_eq!(option.unwrap()["currentValue"], params["value"]);
+    }
+    let mut params = set("provider", "nobody");
+    params["sessionId"] = json!(editor.session);
+    let refused = editor.call("session/set_config_option", params);
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    assert_eq!(editor.prompt("/ask"), "end_turn", "{}", editor.words());
+    assert!(
+        project.read("args.txt").contains("Speak as a pirate."),
+        "{}",
+        project.read("args.txt")
+    );
+    editor.close();
+}
+
+#[test]
+fn a_prompt_without_a_name_goes_to_the_default() {
+    let project = project();
+    fs::write(
+        project.folder.join("acp.yaml"),
+        "default_workflow: 01-greet\n",
+    )
+    .unwrap();
+    let command = project.command(&["acp-serve", "--config", "acp.yaml"]);
+    let mut editor = Editor::with(command, &project, json!({}));
+    assert_eq!(editor.prompt("Ann"), "end_turn", "{}", editor.words());
+    assert!(editor.words().contains("greeted Ann"), "{}", editor.words());
+    editor.close();
+    let settings = "default_agent: 'acp: agentcraft builtin-agent'\n";
+    fs::write(project.folder.join("acp.yaml"), settings).unwrap();
+    let command = project.command(&["acp-serve", "--config", "acp.yaml"]);
+    let mut editor = Editor::with(command, &project, json!({}));
+    assert_eq!(editor.prompt("hello there"), "end_turn");
+    assert!(editor.words().contains("hello there"), "{}", editor.words());
+    assert_eq!(editor.prompt("/01-greet who=Bob"), "end_turn");
+    assert!(editor.words().contains("greeted Bob"), "{}", editor.words());
+    editor.close();
+    project.nothing_is_left();
+}
+
+#[test]
+fn a_conversation_that_waits_goes_on_after_the_daemon_was_started_again() {
+    let project = Project::of(node().stopped());
+    project.examples();
+    let Project { mut home, folder } = project;
+    home.start();
+    let mut project = Project { home, folder };
+    let mut editor = Editor::open(&project);
+    assert_eq!(editor.prompt("/10-conversation"), "end_turn");
+    assert_eq!(editor.prompt("before"), "end_turn");
+    let session = editor.session.clone();
+    project.home.kill();
+    drop(editor);
+    project.home.start();
+    let mut editor = Editor::open(&project);
+    let params = json!({"sessionId": session, "cwd": project.folder, "mcpServers": []});
+    let loaded = editor.call("session/load", params);
+    assert!(loaded["result"].is_object(), "{loaded}");
+    assert!(
+        editor.words().contains("You said: before"),
+        "{}",
+        editor.words()
+    );
+    editor.session = session;
+    editor.told.clear();
+    assert_eq!(editor.prompt("after"), "end_turn");
+    assert!(
+        editor.words().contains("You said: after"),
+        "{}",
+        editor.words()
+    );
+    assert_eq!(editor.prompt("exit"), "end_turn");
+    assert!(project.read("said.txt").contains("after"));
+    let listed = project.cli(&["workflow", "history", "-f", "json"]);
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    assert_eq!(listed["runs"].as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!(listed["runs"][0]["state"], "succeeded", "{listed}");
+    editor.close();
+}
+
+#[test]
+fn an_agent_of_the_daemon_is_an_agent_of_a_run_on_the_command_line() {
+    let project = Project::of(node().stopped());
+    let Project { mut home, folder } = project;
+    home.start();
+    let project = Project { home, folder };
+    project
+        .home
+        .template("plain", json!({"backend": {"type": "builtin"}}));
+    let mut client = project.home.client();
+    client.ok(
+        "agent.create",
+        json!({"name": "helper", "template": "plain"}),
+    );
+    client.ok("agent.start", json!({"name": "helper"}));
+    let text = "name: ask\nstates:\n  initial: ask\n  ask:\n    type: agent\n    provider: agent:helper\n    \
+                prompt: tell me\n    on_success: done\n    on_failure: failed\n  done: {type: terminal}\n  \
+                failed: {type: terminal, status: failure}\n";
+    project.workflow("ask", text);
+    let output = project.run(&["ask"], 0);
+    assert!(output.stdout.contains("tell me"), "{}", output.stdout);
+    project.workflow("nobody", &text.replace("agent:helper", "agent:nobody"));
+    project.run(&["nobody"], 1);
+}
