@@ -12,6 +12,7 @@ mod echo;
 mod editor;
 mod figure;
 mod http;
+mod network;
 mod office;
 mod runs;
 mod samples;
@@ -68,7 +69,7 @@ struct Bench {
 /// The name that stands for every benchmark.
 const ALL: &str = "all";
 
-static BENCHES: [Bench; 11] = [
+static BENCHES: [Bench; 12] = [
     Bench {
         name: "spawn",
         about: "start of the command, from exec to exit, beside /bin/true",
@@ -108,6 +109,11 @@ static BENCHES: [Bench; 11] = [
         name: "a2a",
         about: "messages of A2A over 1, 8 and 32 connections beside a bare responder and the SDK's server",
         run: a2a::run,
+    },
+    Bench {
+        name: "network",
+        about: "nodes that use one another: start until use, choosing among skills, routed runs, idle with a hundred peers",
+        run: network::run,
     },
     Bench {
         name: "office",

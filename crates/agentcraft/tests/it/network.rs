@@ -37,7 +37,7 @@ fn workspace_file(daemon: &TestDaemon, agent: &str, file: &str) -> PathBuf {
 }
 
 /// The Python that has the packages of one list; nothing where they were not installed.
-fn python(list: &str) -> Option<PathBuf> {
+pub(crate) fn python(list: &str) -> Option<PathBuf> {
     let cache = std::env::var_os("AGENTCRAFT_TEST_CACHE")?;
     let python = PathBuf::from(cache).join(format!("venv-{list}/bin/python"));
     python.exists().then_some(python)
