@@ -15,6 +15,7 @@ mod lifecycle;
 mod matrix;
 mod mcp;
 mod network;
+mod network_peers;
 mod office;
 mod proxy;
 mod real_agents;
