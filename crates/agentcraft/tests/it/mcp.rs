@@ -372,7 +372,7 @@ fn quick_calls_are_answered_even_if_the_input_has_ended() {
             .as_array()
             .unwrap()
             .len(),
-        5
+        13
     );
     assert_eq!(
         server.answer(agents)["result"]["structuredContent"],

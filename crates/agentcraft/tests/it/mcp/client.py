@@ -12,6 +12,11 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 
 PROGRAM, MODE = sys.argv[1:3]
 TOOLS = ["run_agent", "prompt_agent", "agent_status", "create_agent", "list_agents"]
+LENDING = ["delegate"] + [
+    f"delegate_{name}"
+    for name in ["output", "cancel", "snapshots", "apply_snapshot", "discard_snapshot", "continue", "close"]
+]
+READING = ["agentcraft_agent_status", "agentcraft_list_agents", "delegate_output", "delegate_snapshots"]
 
 
 def check(holds, what):
@@ -39,11 +44,11 @@ async def fail(client, tool, arguments, code):
 
 async def tools_are_described(client):
     tools = (await client.list_tools()).tools
-    check([tool.name for tool in tools] == [f"agentcraft_{name}" for name in TOOLS], tools)
+    check([tool.name for tool in tools] == [f"agentcraft_{name}" for name in TOOLS] + LENDING, tools)
     for tool in tools:
         check(tool.description and tool.input_schema["type"] == "object", tool)
         check(tool.output_schema["type"] == "object", tool)
-        check(tool.annotations.read_only_hint is (tool.name.split("_", 1)[1] in ("agent_status", "list_agents")), tool)
+        check(tool.annotations.read_only_hint is (tool.name in READING), tool)
 
 
 async def agents_are_created_and_shown(client):

@@ -12,6 +12,10 @@ from mcp.client.streamable_http import streamable_http_client
 
 URL, TOKEN, MODE = sys.argv[1:4]
 TOOLS = ["run_agent", "prompt_agent", "agent_status", "create_agent", "list_agents"]
+LENDING = ["delegate"] + [
+    f"delegate_{name}"
+    for name in ["output", "cancel", "snapshots", "apply_snapshot", "discard_snapshot", "continue", "close"]
+]
 
 
 def check(holds, what):
@@ -27,7 +31,7 @@ async def call(client, tool, arguments, **options):
 
 async def every_tool_works(client):
     tools = (await client.list_tools()).tools
-    check([tool.name for tool in tools] == [f"agentcraft_{name}" for name in TOOLS], tools)
+    check([tool.name for tool in tools] == [f"agentcraft_{name}" for name in TOOLS] + LENDING, tools)
     run = await call(client, "run_agent", {"template": "echo", "prompt": "hello run"})
     check("hello run" in run["response"] and run["stopReason"] == "end_turn", run)
     made = await call(client, "create_agent", {"name": "worker", "template": "echo"})
