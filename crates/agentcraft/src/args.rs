@@ -45,7 +45,9 @@ pub(crate) use office::{
 pub(crate) use proxy::{EditorArgs, EditorKind, ProxyArgs, SessionFolder};
 pub(crate) use record::{JournalArgs, PolicyCommand, PolicyShowArgs, PolicyTestArgs};
 pub(crate) use run::RemoteRunArgs;
-pub(crate) use session::{AnswerArgs, ExportArgs, ExportFormat, SessionCommand, SessionTreeArgs, WatchArgs};
+pub(crate) use session::{
+    AnswerArgs, ExportArgs, ExportFormat, SessionCommand, SessionTreeArgs, WatchArgs,
+};
 pub(crate) use since::Since;
 pub(crate) use talk::{ChatArgs, PromptArgs, RunArgs, TalkFormat, TalkFormatArgs};
 pub(crate) use target::TargetArg;
@@ -244,6 +246,8 @@ impl Arguments {
     }
 }
 
+#[cfg(test)]
+mod documents_tests;
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;

@@ -138,9 +138,13 @@ pub(crate) async fn tidy_runs(config: &Config) -> anyhow::Result<()> {
     let age = i64::try_from(config.journal_age.as_millis()).unwrap_or(i64::MAX);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
     let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-    store.prune(now.saturating_sub(age), config.journal_lines).await?;
+    store
+        .prune(now.saturating_sub(age), config.journal_lines)
+        .await?;
     let history = runner::History::new(Records::new(store));
-    history.forget_folders(&config.state_dir.join("runs")).await?;
+    history
+        .forget_folders(&config.state_dir.join("runs"))
+        .await?;
     Ok(())
 }
 

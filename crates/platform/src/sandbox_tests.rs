@@ -73,7 +73,7 @@ fn a_program_writes_in_its_folders_and_reads_nothing_of_others() {
             "the system",
         ),
         (
-            format!("cat /proc/{}/environ", std::process::id()),
+            format!("grep -a PATH= /proc/{}/environ", std::process::id()),
             "another process",
         ),
     ] {

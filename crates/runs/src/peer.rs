@@ -139,7 +139,7 @@ impl PeerDriver {
                 Followed::Awaits { run, kind } => {
                     let answer = tokio::select! { biased;
                         () = turn.cancel.cancelled() => Answer::Declined,
-                        answer = sink.ask(kind.clone(), None) => answer,
+                        answer = sink.ask((*kind).clone(), None) => answer,
                     };
                     if turn.cancel.is_cancelled() {
                         let _ = self.client.cancel(&run).await; // It ends by itself when nobody answers.
@@ -267,7 +267,7 @@ impl Driver for PeerDriver {
 /// How a stream of events ended.
 enum Followed {
     Over(Stop),
-    Awaits { run: String, kind: AskKind },
+    Awaits { run: String, kind: Box<AskKind> },
 }
 
 /// What was passed on of the agent's words.
@@ -294,7 +294,7 @@ fn pass_on(event: Event, sink: &SessionSink, told: &mut Told) -> Option<Followed
         }
         "run.awaiting" => {
             let run = event.run?;
-            let kind = ask(&run)?;
+            let kind = Box::new(ask(&run)?);
             Some(Followed::Awaits {
                 run: run.run_id,
                 kind,

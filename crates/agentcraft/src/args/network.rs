@@ -219,7 +219,9 @@ pub(crate) struct AdmitArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum DelegationCommand {
     /// Let somebody lend folders to this node: makes a token for it, shown once
-    #[command(after_help = "Examples:\n  agentcraft delegation admit laptop -f quiet > laptop.token")]
+    #[command(
+        after_help = "Examples:\n  agentcraft delegation admit laptop -f quiet > laptop.token"
+    )]
     Admit(AdmitArgs),
     /// List what is and was lent
     #[command(

@@ -41,7 +41,7 @@ struct Following<'a> {
 
 /// What ended a stream of events.
 enum Pause {
-    Awaits { run: String, kind: AskKind },
+    Awaits { run: String, kind: Box<AskKind> },
     Completed,
     Cancelled,
     Failed(String),
@@ -91,7 +91,7 @@ pub(super) fn run(
             Pause::Cancelled => return Err(following.ended("the run was cancelled")),
             Pause::Failed(message) => return Err(following.ended(&message)),
             Pause::Awaits { run, kind } => {
-                events = following.answer(&run, kind, events.seen(), can_ask)?;
+                events = following.answer(&run, *kind, events.seen(), can_ask)?;
             }
         }
     }
@@ -130,7 +130,7 @@ impl Following<'_> {
     fn show(&mut self, event: &Event) -> Result<Option<Pause>, CommandError> {
         let pause = pause(event);
         let kind = match &pause {
-            Some(Pause::Awaits { run, kind }) => Some(EventKind::Ask(asked(run, kind.clone()))),
+            Some(Pause::Awaits { run, kind }) => Some(EventKind::Ask(asked(run, (**kind).clone()))),
             Some(Pause::Completed) if !self.has_parts => whole_text(event),
             Some(Pause::Completed | Pause::Cancelled | Pause::Failed(_)) => None,
             None => told(event),
@@ -199,7 +199,7 @@ fn pause(event: &Event) -> Option<Pause> {
             let run = event.run.as_ref()?;
             Some(Pause::Awaits {
                 run: run.run_id.clone(),
-                kind: awaited(run)?,
+                kind: Box::new(awaited(run)?),
             })
         }
         "run.completed" => Some(Pause::Completed),
@@ -330,12 +330,14 @@ mod tests {
         let choice = event(run(json!({"tool": tool, "options": options})));
         assert!(matches!(
             pause(&choice),
-            Some(Pause::Awaits { kind: AskKind::Permission { options, .. }, .. }) if options[0].id == "y"
+            Some(Pause::Awaits { kind, .. })
+                if matches!(&*kind, AskKind::Permission { options, .. } if options[0].id == "y")
         ));
         let question = event(run(json!({})));
         assert!(matches!(
             pause(&question),
-            Some(Pause::Awaits { kind: AskKind::Question { text, .. }, .. }) if text == "Which?"
+            Some(Pause::Awaits { kind, .. })
+                if matches!(&*kind, AskKind::Question { text, .. } if text == "Which?")
         ));
     }
 

@@ -24,6 +24,7 @@ mod sessions;
 mod socket;
 mod targets;
 mod terminal;
+mod tour;
 mod workflow;
 mod workspace;
 

@@ -66,6 +66,7 @@ fn wrong(scene: &Scene, kind: &Kind, act: Act, seen: &Seen) -> Option<String> {
 /// Every kind of agent through one face. All cells are tried before any of them fails the test.
 fn check(face: &Face) {
     let scene = Scene::new();
+    let way = (face.open)(&scene.daemon);
     let mut broken = String::new();
     for kind in &KINDS {
         for act in ACTS {
@@ -74,7 +75,7 @@ fn check(face: &Face) {
             }
             let _ = fs::remove_file(scene.asked_file(kind)); // Of another act, if at all.
             let tried = panic::catch_unwind(panic::AssertUnwindSafe(|| {
-                let seen = (face.act)(&scene.daemon, kind.name, act, (kind.prompt)(act));
+                let seen = way(kind.name, act, (kind.prompt)(act));
                 wrong(&scene, kind, act, &seen)
             }));
             let wrong = match tried {
@@ -117,6 +118,11 @@ fn every_kind_of_agent_does_every_act_through_the_runs_api() {
 #[test]
 fn every_kind_of_agent_does_every_act_through_a2a() {
     check(&faces::A2A);
+}
+
+#[test]
+fn every_kind_of_agent_does_every_act_through_an_office() {
+    check(&faces::OFFICE);
 }
 
 #[test]

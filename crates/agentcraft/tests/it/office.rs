@@ -25,13 +25,13 @@ const AGENT: &str = "token-of-the-agent";
 const COMPUTER: &str = "token-of-the-computer";
 
 /// A process of ours that says what happens, line by line; killed with the test.
-struct Running {
+pub(crate) struct Running {
     child: Child,
     lines: mpsc::Receiver<String>,
 }
 
 impl Running {
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -49,7 +49,7 @@ impl Running {
     }
 
     /// The next line that begins so; others are passed over.
-    fn until(&self, start: &str) -> String {
+    pub(crate) fn until(&self, start: &str) -> String {
         loop {
             let line = self.lines.recv_timeout(PATIENCE);
             let line = line.unwrap_or_else(|_| panic!("it never said {start:?}"));

@@ -69,7 +69,8 @@ fn turn(
             }
             Some(Input::Interrupt) => return Err(CommandError::Shown(Exit::Failed)),
             Some(Input::Lost(error)) => return Err(error),
-            Some(Input::Event(_) | Input::Over(_) | Input::Answer { .. } | Input::Nudge) | None => {}
+            Some(Input::Event(_) | Input::Over(_) | Input::Answer { .. } | Input::Nudge) | None => {
+            }
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Every face of a node: how somebody there makes an agent act, and what they see of it.
 
+mod office;
+
 use serde_json::{Value, json};
 use testkit::{TestDaemon, eventually};
 
@@ -36,13 +38,17 @@ pub(super) struct Face {
     pub(super) title: &'static str,
     /// Why an act makes no sense there.
     pub(super) cannot: fn(Act) -> Option<&'static str>,
-    pub(super) act: fn(&TestDaemon, &str, Act, &str) -> Seen,
+    /// Opens the way on a node.
+    pub(super) open: for<'a> fn(&'a TestDaemon) -> Way<'a>,
 }
+
+/// Makes the agent of this name do an act, with this prompt.
+pub(super) type Way<'a> = Box<dyn Fn(&str, Act, &str) -> Seen + 'a>;
 
 pub(super) const SOCKET: Face = Face {
     title: "the socket",
     cannot: |_| None,
-    act: socket,
+    open: |daemon| Box::new(move |agent, act, prompt| socket(daemon, agent, act, prompt)),
 };
 
 pub(super) const COMMAND_LINE: Face = Face {
@@ -56,13 +62,13 @@ pub(super) const COMMAND_LINE: Face = Face {
             "Ctrl-C needs a terminal, where it is tried with the built-in agent alone, in other tests",
         ),
     },
-    act: command_line,
+    open: |daemon| Box::new(move |agent, act, prompt| command_line(daemon, agent, act, prompt)),
 };
 
 pub(super) const EDITOR: Face = Face {
     title: "an editor",
     cannot: |_| None,
-    act: editor,
+    open: |daemon| Box::new(move |agent, act, prompt| editor(daemon, agent, act, prompt)),
 };
 
 pub(super) const MCP: Face = Face {
@@ -71,34 +77,46 @@ pub(super) const MCP: Face = Face {
         (act == Act::Ask)
             .then_some("nobody sits at the other end, so what is not allowed is denied")
     },
-    act: mcp,
+    open: |daemon| Box::new(move |agent, act, prompt| mcp(daemon, agent, act, prompt)),
 };
 
 pub(super) const RUNS: Face = Face {
     title: "the runs API",
     cannot: |_| None,
-    act: runs,
+    open: |daemon| Box::new(move |agent, act, prompt| runs(daemon, agent, act, prompt)),
 };
 
 pub(super) const A2A: Face = Face {
     title: "A2A",
     cannot: |_| None,
-    act: a2a,
+    open: |daemon| Box::new(move |agent, act, prompt| a2a(daemon, agent, act, prompt)),
+};
+
+pub(super) const OFFICE: Face = Face {
+    title: "an office",
+    cannot: |act| match act {
+        Act::Prompt | Act::Failure => None,
+        Act::Streaming => Some("a call of a tool has one answer"),
+        Act::Ask => Some("nobody sits at the other end, so what is not allowed is denied"),
+        Act::Cancel => Some("a call is cancelled as MCP's are, which other tests try with a tool"),
+    },
+    open: office::open,
 };
 
 pub(super) const DASHBOARD: Face = Face {
     title: "the dashboard",
     cannot: |_| None,
-    act: dashboard,
+    open: |daemon| Box::new(move |agent, act, prompt| dashboard(daemon, agent, act, prompt)),
 };
 
-pub(super) const FACES: [&Face; 7] = [
+pub(super) const FACES: [&Face; 8] = [
     &SOCKET,
     &COMMAND_LINE,
     &EDITOR,
     &MCP,
     &RUNS,
     &A2A,
+    &OFFICE,
     &DASHBOARD,
 ];
 

@@ -27,7 +27,7 @@ pub(super) struct Kind {
     pub(super) cannot: fn(Act) -> Option<&'static str>,
 }
 
-pub(super) const KINDS: [Kind; 7] = [
+pub(super) const KINDS: [Kind; 8] = [
     Kind {
         name: "acp-process",
         title: "a process that speaks ACP (the built-in agent)",
@@ -76,6 +76,17 @@ pub(super) const KINDS: [Kind; 7] = [
         started: false,
         prompt: builtin,
         cannot: |_| None,
+    },
+    Kind {
+        name: "delegation",
+        title: "an agent of another node, to whom the workspace is lent",
+        started: false,
+        prompt: builtin,
+        cannot: |act| match act {
+            Act::Prompt | Act::Cancel | Act::Failure => None,
+            Act::Streaming => Some("what a remote says comes home with its work, at the end"),
+            Act::Ask => Some("the remote's own rules decide what its agent may do"),
+        },
     },
 ];
 
@@ -176,7 +187,10 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) fn new() -> Self {
-        let other = node().listening().start();
+        let other = node()
+            .listening()
+            .file("config.toml", "[lending]\nexecutor = \"echo\"\n")
+            .start();
         create(&other, "echo", json!({"backend": {"type": "builtin"}}));
         other.client().ok("agent.start", json!({"name": "echo"}));
         let daemon = node().listening().start();
