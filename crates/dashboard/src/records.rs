@@ -26,7 +26,7 @@ const KINDS: [(&str, &[Field]); 3] = [
         &[
             ("agent", "/agent"),
             ("caller", "/caller"),
-            ("session", "/session"),
+            ("session", "/engineSession"),
             ("prompt", "/prompt"),
             ("state", "/machine/state"),
         ],

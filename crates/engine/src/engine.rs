@@ -128,6 +128,7 @@ impl Engine {
             print: Mutex::default(),
         };
         let sessions = Sessions::new(session::Surroundings {
+            spares: session::spares(),
             store,
             tasks,
             agents: Arc::new(agents),

@@ -19,4 +19,4 @@ pub use reader::EventReader;
 pub(crate) use record::SessionRecord;
 pub use record::SessionView;
 pub use sessions::{AttachAs, CreateSession, Prompt, Sessions, TurnOutcome};
-pub(crate) use task::Surroundings;
+pub(crate) use task::{Surroundings, spares};

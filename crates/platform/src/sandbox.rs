@@ -23,9 +23,33 @@ const NEEDED: ABI = ABI::V3;
 /// What is used beyond it where the kernel has it: devices, abstract sockets, signals.
 const KNOWN: ABI = ABI::V6;
 
-/// What every program reads: itself, its libraries and interpreters, and what the system says about itself.
-const SYSTEM: [&str; 12] = [
-    "/bin", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/nix", "/opt", "/proc", "/sbin", "/sys",
+/// What every program reads: itself, its libraries and interpreters, and what the system says about itself. Of `/proc` only
+/// what tells nothing of other processes: their environments have secrets.
+const SYSTEM: [&str; 25] = [
+    "/bin",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/nix",
+    "/opt",
+    "/proc/cpuinfo",
+    "/proc/devices",
+    "/proc/filesystems",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/modules",
+    "/proc/pressure",
+    "/proc/self",
+    "/proc/stat",
+    "/proc/swaps",
+    "/proc/sys",
+    "/proc/uptime",
+    "/proc/version",
+    "/proc/vmstat",
+    "/sbin",
+    "/sys",
     "/usr",
 ];
 

@@ -72,6 +72,10 @@ fn a_program_writes_in_its_folders_and_reads_nothing_of_others() {
             "echo x > /etc/agentcraft-sandbox-test".to_owned(),
             "the system",
         ),
+        (
+            format!("cat /proc/{}/environ", std::process::id()),
+            "the environment of another process",
+        ),
     ] {
         let (text, done) = run(&sandbox, &script);
         assert!(!done, "{why}: {text}");

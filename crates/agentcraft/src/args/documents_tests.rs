@@ -33,11 +33,12 @@ fn words(line: &str) -> Option<Vec<String>> {
     (quote.is_none() && !words.iter().any(|word| word == "\\")).then_some(words)
 }
 
-/// A grammar rather than a command: `[-f json]`, `run|resume`, `…`.
+/// A grammar rather than a command (`[-f json]`, `run|resume`, `…`), or what a command prints (`agentcraft 0.1.0`).
 fn is_grammar(words: &[String]) -> bool {
+    let is_printed = |word: &String| word.starts_with(|first: char| first.is_ascii_digit());
     let is_part =
         |word: &String| word.starts_with('[') || word.contains('|') || word == "…" || word == "...";
-    words.iter().any(is_part)
+    words.iter().any(is_part) || words.get(1).is_some_and(is_printed)
 }
 
 fn pages() -> Vec<(String, String)> {

@@ -52,7 +52,7 @@ fn agents(daemon: &TestDaemon) -> Vec<String> {
 #[test]
 fn a_workflow_and_a_template_are_spoken_to_without_making_an_agent_first() {
     let daemon = with_workflows();
-    let ran = daemon.cli(&["agent", "run", "workflow:greet", "-p", "whom=Ada"]);
+    let ran = daemon.cli(&["agent", "run", "workflow:greet", "-p", "Ada"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.stdout.contains("hello Ada"), "{ran:?}");
     let ran = daemon.cli(&["agent", "prompt", "template:echo", "-m", "hello there"]);
@@ -60,7 +60,7 @@ fn a_workflow_and_a_template_are_spoken_to_without_making_an_agent_first() {
     assert!(ran.stdout.contains("hello there"), "{ran:?}");
     // Made once, then used again.
     assert_eq!(agents(&daemon), ["template-echo", "workflow-greet"]);
-    let again = daemon.cli(&["agent", "prompt", "workflow:greet", "-m", "whom=Bob"]);
+    let again = daemon.cli(&["agent", "prompt", "workflow:greet", "-m", "Bob"]);
     assert!(again.stdout.contains("hello Bob"), "{again:?}");
     assert_eq!(agents(&daemon).len(), 2);
 }
@@ -70,7 +70,7 @@ fn an_agent_is_created_of_a_target_under_a_name_of_its_own() {
     let daemon = with_workflows();
     let created = daemon.cli(&["agent", "create", "greeter", "-t", "workflow:greet"]);
     assert_eq!(created.code, 0, "{created:?}");
-    let ran = daemon.cli(&["agent", "run", "greeter", "-p", "whom=Ada"]);
+    let ran = daemon.cli(&["agent", "run", "greeter", "-p", "Ada"]);
     assert!(ran.stdout.contains("hello Ada"), "{ran:?}");
     assert_eq!(agents(&daemon), ["greeter"]);
 }
@@ -78,7 +78,7 @@ fn an_agent_is_created_of_a_target_under_a_name_of_its_own() {
 #[test]
 fn a_step_of_a_workflow_names_its_agent_in_the_same_way() {
     let daemon = with_workflows();
-    let ran = daemon.cli(&["agent", "run", "workflow:ask", "-p", "whom=whom=Eve"]);
+    let ran = daemon.cli(&["agent", "run", "workflow:ask", "-p", "Eve"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.stdout.contains("hello Eve"), "{ran:?}");
     assert_eq!(
@@ -131,7 +131,7 @@ fn the_runs_api_offers_the_targets_that_are_public_and_no_others() {
     let run = |agent: &str| {
         let body = json!({
             "agent_name": agent, "mode": "sync",
-            "input": [{"role": "user", "parts": [{"content_type": "text/plain", "content": "whom=Ada"}]}],
+            "input": [{"role": "user", "parts": [{"content_type": "text/plain", "content": "Ada"}]}],
         });
         http.post("/runs", &body)
     };

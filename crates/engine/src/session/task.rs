@@ -14,7 +14,7 @@ use domain::{
 use platform::{Tasks, crash};
 use store::Store;
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
@@ -41,12 +41,29 @@ const ASKS_MAX: usize = 32;
 /// How long an idle session keeps its conversation open in the agent.
 const UNBIND_AFTER: std::time::Duration = std::time::Duration::from_secs(15);
 
+/// Conversations of the node that stay open so; with more, one that is no longer used is let go at once.
+const SPARES_MAX: usize = 64;
+
+/// A conversation that nobody uses and that is still open.
+#[derive(Debug)]
+struct Spare {
+    until: Instant,
+    _place: OwnedSemaphorePermit,
+}
+
+/// The places for all sessions of a node.
+pub(crate) fn spares() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(SPARES_MAX))
+}
+
 /// Words of a prompt that are kept beside its text: an image is not kept twice, once here and once by the agent.
 const WORDS_MAX: usize = 64 * 1024;
 
 /// What a session needs of its surroundings.
 #[derive(Debug)]
 pub(crate) struct Surroundings {
+    /// Places for conversations that stay open while nobody uses them.
+    pub(crate) spares: Arc<Semaphore>,
     pub(crate) store: Store,
     pub(crate) tasks: Tasks,
     pub(crate) agents: Arc<AgentSource>,
@@ -71,7 +88,7 @@ struct SessionTask {
     tick_at: Option<Instant>,
     flush_at: Option<Instant>,
     /// When the agent's side of a session that nobody uses is let go; it is taken up again with the next prompt.
-    unbind_at: Option<Instant>,
+    spare: Option<Spare>,
     over: bool,
 }
 
@@ -102,7 +119,7 @@ pub(super) fn spawn(record: SessionRecord, next_seq: u64, around: &Arc<Surroundi
         cancel: CancellationToken::new(),
         done: done_in,
         flush_at: None,
-        unbind_at: None,
+        spare: None,
         over: false,
     };
     around
@@ -128,7 +145,8 @@ impl SessionTask {
         mut done: mpsc::Receiver<Done>,
     ) {
         while !self.over {
-            let (tick_at, flush_at, unbind_at) = (self.tick_at, self.flush_at, self.unbind_at);
+            let (tick_at, flush_at) = (self.tick_at, self.flush_at);
+            let unbind_at = self.spare.as_ref().map(|spare| spare.until);
             let seen = self.log.last_seq();
             let slot = self.slot.clone();
             tokio::select! { biased;
@@ -380,15 +398,24 @@ impl SessionTask {
     /// Agents keep only so many conversations at once, so one that nobody uses does not stay open.
     fn plan_unbind(&mut self) {
         let unused = self.slot.is_bound() && self.machine.lease() == Lease::Idle;
-        self.unbind_at = match (unused, self.unbind_at) {
-            (false, _) => None,
-            (true, Some(at)) => Some(at),
-            (true, None) => Some(Instant::now() + UNBIND_AFTER),
-        };
+        if !unused {
+            self.spare = None;
+        } else if self.spare.is_none() {
+            match self.around.spares.clone().try_acquire_owned() {
+                Ok(place) => {
+                    let until = Instant::now() + UNBIND_AFTER;
+                    self.spare = Some(Spare {
+                        until,
+                        _place: place,
+                    });
+                }
+                Err(_) => self.unbind(),
+            }
+        }
     }
 
     fn unbind(&mut self) {
-        self.unbind_at = None;
+        self.spare = None;
         if let Some(binding) = self.slot.take() {
             self.around
                 .tasks

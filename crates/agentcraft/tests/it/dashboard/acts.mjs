@@ -90,9 +90,9 @@ browse(async ({ page, link, origin }) => {
 
   await step("the journal finds it", async () => {
     await part(page, "Journal");
-    await page.getByLabel("Kind begins with").fill("permission");
+    await page.getByLabel("Kind begins with").fill("ask.");
     await page.getByRole("button", { name: "Search" }).click();
-    await main.locator("summary", { hasText: "permission" }).first().waitFor();
+    await main.locator("summary", { hasText: "ask.settled" }).first().waitFor();
     await page.getByLabel("Text").fill("nobody ever said this");
     await page.getByRole("button", { name: "Search" }).click();
     await page.getByText("Nothing was found").waitFor();
