@@ -688,6 +688,28 @@ fn several_runs_share_an_agent_that_was_started_for_them() {
 }
 
 #[test]
+fn an_agent_that_was_started_for_a_run_stays_for_whoever_has_joined_it_meanwhile() {
+    let daemon = node().start();
+    daemon.template("plain", json!({"backend": {"type": "builtin"}}));
+    let mut client = daemon.client();
+    client.ok("agent.create", json!({"name": "a1", "template": "plain"}));
+    let mut runner = daemon.client();
+    let params = json!({"name": "a1", "prompt": "/slow 5 50"});
+    let line = json!({"jsonrpc": "2.0", "id": 1, "method": "agent.run", "params": params});
+    runner.send_line(&line.to_string());
+    eventually("it runs", || {
+        client.ok("agent.status", json!({"name": "a1"}))["status"] == "running"
+    });
+    let session = client.ok("session.create", json!({"agentName": "a1", "stream": true}));
+    assert_eq!(runner.receive()["result"]["stopReason"], "end_turn");
+    let prompt = json!({"sessionId": session["sessionId"], "text": "still there?"});
+    let answer = daemon.client().ok("session.prompt", prompt);
+    assert_eq!(answer["stopReason"], "end_turn", "{answer}");
+    let status = daemon.client().ok("agent.status", json!({"name": "a1"}));
+    assert_eq!(status["status"], "running", "{status}");
+}
+
+#[test]
 fn an_agent_that_stops_speaking_is_not_said_to_run() {
     let daemon = node().start();
     // It shakes hands, closes its output and sleeps on.

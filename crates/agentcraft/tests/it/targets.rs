@@ -117,6 +117,7 @@ fn a_peer_is_meant_by_its_name_and_its_token_stays_in_one_place() {
     let nobody = here.cli(&["agent", "run", "peer:nobody/echo", "-p", "hello"]);
     assert_ne!(nobody.code, 0);
     assert!(nobody.stderr.contains("nobody"), "{nobody:?}");
+    assert_eq!(agents(&here).len(), 1, "a mistyped name leaves nothing");
 }
 
 #[test]

@@ -73,14 +73,28 @@ impl Engine {
         }
         Ok(loan)
     }
+
+    /// Ends an agent that nobody borrows any more. Somebody else may have found it running and be in a session with it,
+    /// another one than `own`: then it stays.
+    async fn stop_unless_used(&self, name: &Name, own: Option<&str>) {
+        let sessions = self.sessions().list(Some(name.as_str()));
+        let mut others = sessions
+            .iter()
+            .filter(|session| Some(session.session_id.as_str()) != own);
+        if others.any(|session| session.clients > 0) {
+            return;
+        }
+        let _ = self.stop(name.as_str()).await; // A failure is in the agent's status.
+    }
 }
 
 impl Loan {
-    pub(super) async fn give_back(mut self) {
+    /// `own` is the session that it was borrowed for.
+    pub(super) async fn give_back(mut self, own: Option<&str>) {
         if let Some(name) = self.name.take()
             && self.engine.borrowers().leave(&name)
         {
-            let _ = self.engine.stop(name.as_str()).await; // A failure is in the agent's status.
+            self.engine.stop_unless_used(&name, own).await;
         }
     }
 }
@@ -90,9 +104,9 @@ impl Drop for Loan {
         let Some(name) = self.name.take() else { return };
         if self.engine.borrowers().leave(&name) {
             let engine = self.engine.clone();
-            self.engine.tasks().spawn(|_| async move {
-                let _ = engine.stop(name.as_str()).await; // As above.
-            });
+            self.engine
+                .tasks()
+                .spawn(|_| async move { engine.stop_unless_used(&name, None).await });
         }
     }
 }

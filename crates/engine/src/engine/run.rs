@@ -23,8 +23,8 @@ const CANCEL_GRACE: Duration = Duration::from_secs(10);
 /// Files that are looked at to tell what a run has changed; a workspace with more is told only in part.
 const FILES_MAX: usize = 100_000;
 
-/// Folders that say nothing about the work.
-const SKIPPED: [&str; 3] = [".git", ".agentcraft", "node_modules"];
+/// What says nothing about the work.
+const SKIPPED: [&str; 4] = [".git", ".agentcraft", ".agentcraft.json", "node_modules"];
 
 /// One prompt to an agent.
 #[derive(Debug, Clone)]
@@ -67,7 +67,8 @@ impl Engine {
         };
         let result = self.run_open(&run).await;
         if let Some(loan) = borrowed {
-            loan.give_back().await;
+            let own = result.as_ref().ok().map(|result| result.session.as_str());
+            loan.give_back(own.or(run.session.as_deref())).await;
         }
         result
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use catalog::Template;
 use domain::{
     Name,
+    lifecycle::Force,
     target::{Maker, Target},
 };
 
@@ -57,10 +58,25 @@ impl Engine {
             },
         };
         match self.create(create).await {
-            Ok(_) => Ok(name),
+            Ok(_) => self.reachable(maker, name).await,
             // Somebody else may have had the same thought a moment ago.
             Err(error @ EngineError::AgentExists { .. }) => self.made_for(maker).ok_or(error),
             Err(error) => Err(error),
+        }
+    }
+
+    /// One that was just made stays only if there is somebody to speak to: a mistyped name leaves nothing.
+    async fn reachable(&self, maker: &Maker, name: Name) -> Result<Name, EngineError> {
+        let driver = match maker {
+            Maker::Template(_) | Maker::Workflow(_) => return Ok(name),
+            Maker::Peer { .. } | Maker::Workspace { .. } => self.sessions().driver(&name),
+        };
+        match driver {
+            Ok(_) => Ok(name),
+            Err(error) => {
+                self.destroy(name.as_str(), Force::Yes).await?;
+                Err(error)
+            }
         }
     }
 

@@ -105,7 +105,7 @@ pub fn remove_file_if_there(path: &Path) -> Result<(), FileError> {
 /// What is seen of each file below a folder without reading it, by its path from there.
 pub type Fingerprint = BTreeMap<String, (u64, SystemTime)>;
 
-/// Looks at every file below `folder` but those in folders called one of `skip`; links are not followed. Looks at no more
+/// Looks at every file below `folder` but files and folders called one of `skip`; links are not followed. Looks at no more
 /// than `max` entries, and passes over what it may not see.
 pub fn fingerprint(folder: &Path, skip: &[&str], max: usize) -> Fingerprint {
     let mut found = Fingerprint::new();
@@ -120,13 +120,14 @@ pub fn fingerprint(folder: &Path, skip: &[&str], max: usize) -> Fingerprint {
             if seen > max {
                 return found;
             }
+            if skip.iter().any(|name| entry.file_name() == *name) {
+                continue;
+            }
             let Ok(metadata) = entry.metadata() else {
                 continue;
             };
             if metadata.is_dir() {
-                if !skip.iter().any(|name| entry.file_name() == *name) {
-                    folders.push(entry.path());
-                }
+                folders.push(entry.path());
             } else if let Ok(path) = entry.path().strip_prefix(folder) {
                 let changed = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
                 found.insert(

@@ -12,7 +12,7 @@ use crate::{
     conversation::{Input, read_as},
     error::CommandError,
     exit::Exit,
-    render::{Screen, Stream, Symbols},
+    render::{Screen, Stream, Symbols, one_line},
 };
 
 pub(super) fn run(
@@ -34,7 +34,7 @@ pub(super) fn run(
         let result = turn(&mut joined, &line, &mut stream, screen)?;
         stream.close(screen)?;
         if let Some(error) = &result.error {
-            screen.warning(&format!("the turn failed: {}", error.escape_debug()))?;
+            screen.warning(&format!("the turn failed: {}", one_line(error)))?;
         }
         failed |= result.stop_reason != domain::turn::Stop::EndTurn.as_str();
     }

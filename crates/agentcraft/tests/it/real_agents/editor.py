@@ -66,6 +66,11 @@ async def connected():
 
 async def new_session(connection):
     opened = await asyncio.wait_for(connection.new_session(cwd="/tmp", mcp_servers=[]), PATIENCE)
+    # Some agents write without asking unless they are told to ask, which is the editor's choice to make.
+    modes = [mode.id for mode in opened.modes.available_modes] if opened.modes else []
+    if "read-only" in modes and opened.modes.current_mode_id != "read-only":
+        choose = connection.set_session_mode(mode_id="read-only", session_id=opened.session_id)
+        await asyncio.wait_for(choose, PATIENCE)
     return opened.session_id
 
 
