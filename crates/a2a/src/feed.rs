@@ -30,6 +30,9 @@ pub(crate) struct Feed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Head {
     next: u64,
+    /// The task has ended.
+    over: bool,
+    /// It has ended, or waits for its client.
     settled: bool,
 }
 
@@ -53,7 +56,7 @@ pub(crate) enum Taken {
 
 impl Feed {
     pub(crate) fn new(task: Task) -> Arc<Self> {
-        let settled = is_settled(&task);
+        let head = Head::of(0, &task);
         Arc::new(Self {
             inner: Mutex::new(Inner {
                 artifacts_weight: task.artifacts.iter().map(Artifact::weight).sum(),
@@ -62,7 +65,7 @@ impl Feed {
                 window_weight: 0,
                 next: 0,
             }),
-            head: watch::Sender::new(Head { next: 0, settled }),
+            head: watch::Sender::new(head),
         })
     }
 
@@ -115,8 +118,7 @@ impl Feed {
     /// Waits until the task is over.
     pub(crate) async fn over(&self) -> Arc<Task> {
         let mut head = self.head.subscribe();
-        let over = |task: &Task| task.status.state.is_terminal();
-        let _ = head.wait_for(|_| over(&self.task())).await; // As above.
+        let _ = head.wait_for(|head| head.over).await; // As above.
         self.task()
     }
 
@@ -138,12 +140,9 @@ impl Feed {
             };
             inner.window_weight -= weight;
         }
-        let head = Head {
-            next: inner.next,
-            settled: is_settled(&inner.task),
-        };
-        // Under the lock, so that the newest head is the last to be sent.
-        self.head.send_replace(head);
+        // Under the lock, so that the newest head is the last to be sent. Whoever waits for a head looks at nothing
+        // else: it holds the head while it looks, and taking the lock then would wait for this very line.
+        self.head.send_replace(Head::of(inner.next, &inner.task));
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -151,8 +150,15 @@ impl Feed {
     }
 }
 
-fn is_settled(task: &Task) -> bool {
-    task.status.state.is_terminal() || task.status.state.is_interrupted()
+impl Head {
+    fn of(next: u64, task: &Task) -> Self {
+        let over = task.status.state.is_terminal();
+        Self {
+            next,
+            over,
+            settled: over || task.status.state.is_interrupted(),
+        }
+    }
 }
 
 /// A place in a feed. The first thing it gives is the whole task.

@@ -116,3 +116,20 @@ async fn waiting_ends_when_the_task_wants_something_or_is_over() {
     go_to(&feed, TaskState::Canceled);
     assert_eq!(over.await.status.state, TaskState::Canceled);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_waits_for_the_end_never_stops_whoever_speaks() {
+    let feed = Feed::new(task());
+    let waiting = feed.clone();
+    let speaking = tokio::spawn(async move {
+        for _ in 0..20_000 {
+            go_to(&feed, TaskState::Working);
+        }
+        go_to(&feed, TaskState::Completed);
+    });
+    while !waiting.task().status.state.is_terminal() {
+        // Each look is a new wait, as each request that asks for the end is.
+        let _ = tokio::time::timeout(std::time::Duration::ZERO, waiting.over()).await;
+    }
+    speaking.await.unwrap();
+}

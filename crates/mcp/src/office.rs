@@ -127,12 +127,13 @@ impl Shop {
     /// Waits, for a while, until every server has come up or is known to be away.
     async fn settled(&self) {
         let mut changes = self.source.changes();
-        let settled = changes.wait_for(|_| {
+        let is_starting = || {
             let servers = self.source.servers();
-            !servers
+            servers
                 .iter()
                 .any(|server| server.status == ServerStatus::Starting)
-        });
+        };
+        let settled = async { while is_starting() && changes.changed().await.is_ok() {} };
         let _ = timeout(FIRST_LIST_MAX, settled).await; // Those that are late are told of later.
     }
 

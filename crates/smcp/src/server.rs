@@ -3,6 +3,7 @@
 //! What may happen is decided by `domain::office`; this module moves bytes, acknowledges every request and keeps time.
 
 mod ack;
+mod door;
 mod gate;
 mod join;
 mod knowledge;
@@ -24,7 +25,10 @@ use socketioxide::{
 use tokio::sync::watch;
 use wire::smcp::NAMESPACE;
 
-use self::relay::Relay;
+use self::{
+    door::{Call, Door},
+    relay::Relay,
+};
 use crate::{Audit, Authenticator};
 
 /// The path of every transport, as all clients expect it.
@@ -134,33 +138,55 @@ pub fn router(
     (router, OfficeServer { relay })
 }
 
-/// Handlers are set before the first packet of a connection is read: the closures below run in the reader's task, and
-/// so they also see events in the order in which they were sent.
+/// The closures below run in the reader's task, and so they see events in the order in which they were sent.
 fn listen(io: &SocketIo, relay: &Arc<Relay>) {
     let admitting = Arc::clone(relay);
     let admit = move |socket: SocketRef, TryData(auth): TryData<Value>| {
         let admitted = admitting.admit(&socket, auth.ok().as_ref());
+        if admitted.is_ok() {
+            attend(&socket, &admitting);
+        }
         async move { admitted }
     };
     let connecting = Arc::clone(relay);
     let connect = move |socket: SocketRef| {
-        let relay = Arc::clone(&connecting);
-        let leaving = Arc::clone(&connecting);
-        relay.connected(&socket);
-        socket.on_fallback(
-            move |socket: SocketRef,
-                  Event(event): Event,
-                  TryData(body): TryData<Value>,
-                  ack: AckSender| {
-                relay.receive(&socket, &event, body.ok(), ack);
-                async {}
-            },
-        );
-        socket.on_disconnect(move |socket: SocketRef| {
-            leaving.lost(&socket);
-            async {}
-        });
+        if let Some(door) = socket.extensions.get::<Arc<Door>>() {
+            door.let_in(|| connecting.connected(&socket));
+            let mut early = door.early();
+            while !early.is_empty() {
+                for call in early {
+                    connecting.receive(&socket, &call.name, call.body, call.ack);
+                }
+                early = door.early();
+            }
+        }
         async {}
     };
     io.ns(NAMESPACE, connect.with(admit));
+}
+
+/// Handlers are set before the client is told that it is connected, so that nothing it sends finds nobody.
+fn attend(socket: &SocketRef, relay: &Arc<Relay>) {
+    let door = Arc::new(Door::new());
+    socket.extensions.insert(Arc::clone(&door));
+    let (receiving, leaving) = (Arc::clone(relay), Arc::clone(relay));
+    let coming = Arc::clone(&door);
+    socket.on_fallback(
+        move |socket: SocketRef,
+              Event(name): Event,
+              TryData(body): TryData<Value>,
+              ack: AckSender| {
+            let body = body.ok();
+            if let Some(call) = coming.pass(Call { name, body, ack }) {
+                receiving.receive(&socket, &call.name, call.body, call.ack);
+            }
+            async {}
+        },
+    );
+    socket.on_disconnect(move |socket: SocketRef| {
+        if door.leave() {
+            leaving.lost(&socket);
+        }
+        async {}
+    });
 }

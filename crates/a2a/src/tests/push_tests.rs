@@ -39,7 +39,8 @@ impl Hook {
                 .any(|(_, body)| body.to_string().contains(wanted))
         };
         let mut count = self.heard.count.subscribe();
-        let waiting = count.wait_for(|_| told(&self.heard.calls.lock().unwrap()));
+        let is_told = || told(&self.heard.calls.lock().unwrap());
+        let waiting = async { while !is_told() && count.changed().await.is_ok() {} };
         let told = tokio::time::timeout(PATIENCE, waiting).await;
         assert!(
             told.is_ok(),

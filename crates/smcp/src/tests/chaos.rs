@@ -1,6 +1,6 @@
 //! Losses, floods and readers that do not read: every request is answered, and everybody finds back.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use domain::office::Role::{Agent as AgentRole, Computer as ComputerRole};
 use serde_json::json;
@@ -226,4 +226,23 @@ async fn a_computer_that_reads_nothing_cannot_fill_the_memory() {
         .unwrap();
     assert_eq!(last[0]["error"]["details"]["reason"], "busy");
     office.stop().await;
+}
+
+/// A join that is sent the moment the server says "connected" is answered, however busy the server is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_join_is_too_early() {
+    let office = Arc::new(Office::start().await);
+    let joining = (0..16).map(|caller| {
+        let office = Arc::clone(&office);
+        tokio::spawn(async move {
+            for time in 0..60 {
+                let name = format!("pc-{caller}-{time}");
+                drop(office.member(Seed, ComputerRole, &name, "o").await);
+            }
+        })
+    });
+    for joined in joining.collect::<Vec<_>>() {
+        joined.await.unwrap();
+    }
+    until_seated(&office, 0).await;
 }

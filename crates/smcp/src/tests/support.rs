@@ -269,7 +269,8 @@ pub(super) fn params(value: Value) -> Map<String, Value> {
 /// Waits until so many members sit in the server's offices.
 pub(super) async fn until_seated(office: &Office, members: usize) {
     let mut changes = office.server.changes();
-    let seated = changes.wait_for(|_| office.server.seats().len() == members);
+    let is_full = || office.server.seats().len() == members;
+    let seated = async { while !is_full() && changes.changed().await.is_ok() {} };
     let seated = tokio::time::timeout(SOON, seated).await;
     assert!(seated.is_ok(), "{:?}", office.server.seats());
 }
