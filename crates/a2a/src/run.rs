@@ -169,6 +169,7 @@ impl TaskRun {
             text: prompt,
             options: TurnOptions::default(),
             when_busy: WhenBusy::Queue,
+            by: None,
         };
         let sessions = self.face.engine.sessions();
         self.record.turn = Some(sessions.prompt(&session, prompt).await?);

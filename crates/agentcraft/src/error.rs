@@ -169,6 +169,10 @@ impl Remote {
                 format!("start it with `agentcraft agent start {name}`")
             }
             "AGENT_NOT_ATTACHED" => format!("`agentcraft agent status {name}` shows whose process it has"),
+            "GENERIC_BUSINESS" if self.context.contains_key("disk") => {
+                "make room on the disk of the daemon's home, then try again; `agentcraft doctor` shows how much there is"
+                    .to_owned()
+            }
             "GENERIC_BUSINESS" if self.context.contains_key("sessionId") => {
                 "`agentcraft session list` shows the sessions there are".to_owned()
             }

@@ -116,6 +116,7 @@ pub(crate) async fn prompt(
         text: new.text,
         options: TurnOptions::default(),
         when_busy: WhenBusy::Queue,
+        by: None,
     };
     let turn = sessions.prompt(&id, prompt).await?;
     json_of(&json!({ "turn": turn }))

@@ -61,7 +61,10 @@ pub enum Input {
     Prompt {
         when_busy: WhenBusy,
     },
-    Cancel,
+    /// Ends a turn, or takes it from those that wait; without a number, the one that runs.
+    Cancel {
+        turn: Option<TurnId>,
+    },
     /// The turn asks; the decision to ask has been made.
     Asked {
         ask: AskId,
@@ -222,7 +225,7 @@ impl Session {
         }
         match input {
             Input::Prompt { when_busy } => self.on_prompt(when_busy),
-            Input::Cancel => Ok(self.on_cancel()),
+            Input::Cancel { turn } => Ok(self.on_cancel(turn)),
             Input::Asked { ask, kind } => Ok(self.on_asked(ask, kind)),
             Input::Answered { ask, answer, by } => self.on_answered(ask, answer, by),
             Input::Withdrawn { ask } => Ok(self.on_withdrawn(&ask)),
@@ -257,7 +260,7 @@ impl Session {
         }
     }
 
-    fn on_cancel(&mut self) -> Vec<Effect> {
+    fn on_cancel(&mut self, which: Option<TurnId>) -> Vec<Effect> {
         let Life::Running {
             turn,
             cancelling,
@@ -267,11 +270,16 @@ impl Session {
         else {
             return Vec::new(); // Editors cancel what is over already.
         };
-        let mut effects = withdraw(asks);
-        let waiting: Vec<TurnId> = queue.drain(..).collect();
-        if !waiting.is_empty() {
-            effects.push(Effect::Drop { turns: waiting });
+        if let Some(which) = which.filter(|which| which != turn) {
+            return match queue.iter().position(|waiting| *waiting == which) {
+                Some(place) => {
+                    queue.remove(place);
+                    vec![Effect::Drop { turns: vec![which] }]
+                }
+                None => Vec::new(), // It is over.
+            };
         }
+        let mut effects = withdraw(asks);
         // Editors resend cancel; the second one is not another act.
         if !std::mem::replace(cancelling, true) {
             effects.push(Effect::CancelTurn { turn: *turn });
@@ -393,7 +401,13 @@ impl Session {
     }
 
     fn on_close(&mut self) -> Vec<Effect> {
-        let mut effects = self.on_cancel();
+        let mut effects = self.on_cancel(None);
+        if let Life::Running { queue, .. } = &mut self.life
+            && !queue.is_empty()
+        {
+            let turns = queue.drain(..).collect();
+            effects.push(Effect::Drop { turns });
+        }
         let expired = self.life == Life::Expired;
         self.life = Life::Closed;
         if !expired {

@@ -40,7 +40,9 @@ fn input(word: &str) -> Input {
         "queue" => Input::Prompt {
             when_busy: WhenBusy::Queue,
         },
-        "cancel" => Input::Cancel,
+        "cancel" => Input::Cancel {
+            turn: rest.parse().ok().map(TurnId),
+        },
         "ask" => Input::Asked {
             ask: AskId(rest.into()),
             kind: permission(),
@@ -135,7 +137,13 @@ fn one_turn_at_a_time() {
         ("prompt end:7", "active"),
         ("prompt cancel", "active cancel-1"),
         ("prompt cancel cancel", "active"),
-        ("prompt queue cancel", "active drop-[2] cancel-1"),
+        ("prompt queue cancel", "active cancel-1"),
+        ("prompt queue cancel end:1", "active begin-2"),
+        ("prompt queue cancel:1", "active cancel-1"),
+        ("prompt queue cancel:2", "active drop-[2]"),
+        ("prompt queue queue cancel:2 end:1", "active begin-3"),
+        ("prompt end:1 prompt cancel:1", "active"),
+        ("prompt queue close", "closed cancel-1 drop-[2] release"),
         ("prompt cancel end:1", "idle tick-at-60"),
         ("cancel", "idle"),
     ];

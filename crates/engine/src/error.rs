@@ -21,6 +21,8 @@ pub enum EngineError {
     FileNotFound { path: PathBuf },
     #[error("could not read {}", path.display())]
     FileUnreadable { path: PathBuf, source: io::Error },
+    #[error("{} cannot be a system prompt: {reason}", path.display())]
+    SystemPrompt { path: PathBuf, reason: String },
     #[error("{} is not a valid template: {}", path.display(), summary(problems))]
     Invalid {
         path: PathBuf,
@@ -144,6 +146,10 @@ impl EngineError {
             | Self::SessionRefused { .. }
             | Self::TurnTimeout { .. }
             | Self::ShuttingDown => ErrorKind::Business,
+            Self::SystemPrompt { .. } => ErrorKind::InvalidParams {
+                field: "systemPromptFile",
+            },
+            Self::Store { source, .. } if source.is_of_the_disk() => ErrorKind::Business,
             Self::Store { .. } | Self::Record { .. } => ErrorKind::Internal,
         }
     }

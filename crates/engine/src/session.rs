@@ -18,5 +18,6 @@ pub use native::{
 pub use reader::EventReader;
 pub(crate) use record::SessionRecord;
 pub use record::SessionView;
+pub(crate) use sessions::is_own;
 pub use sessions::{AttachAs, CreateSession, Prompt, Sessions, TurnOutcome};
 pub(crate) use task::{Surroundings, spares};

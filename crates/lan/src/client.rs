@@ -1,7 +1,5 @@
 //! Requests to a peer: what it says of itself, runs, pairing. Everything is bounded in bytes and time.
 
-mod certificate;
-
 use std::{fmt, time::Duration};
 
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
@@ -9,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wire::runs::{Capability, ErrorBody, Manifest};
 
-pub(crate) use certificate::{Seen, hex, normal};
+pub(crate) use pinning::{Seen, normal};
 
 /// How long a peer on the local network may take to be reached: whoever asks is told within three seconds that it is away.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -127,11 +125,13 @@ impl Client {
                     let why = "it is known by a certificate, so it is spoken to through https";
                     return Err(wrong(why.to_owned()));
                 }
-                let config = certificate::pinned(fingerprint).map_err(wrong)?;
+                let config =
+                    pinning::pinned(fingerprint).map_err(|error| wrong(error.to_string()))?;
                 builder = builder.tls_backend_preconfigured(config);
             }
             Certificate::Learn(seen) => {
-                let config = certificate::learning(seen.clone()).map_err(wrong)?;
+                let config =
+                    pinning::learning(seen.clone()).map_err(|error| wrong(error.to_string()))?;
                 builder = builder.tls_backend_preconfigured(config);
             }
         }

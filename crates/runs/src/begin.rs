@@ -71,6 +71,7 @@ impl Runs {
             text,
             options: TurnOptions::default(),
             when_busy: WhenBusy::Queue,
+            by: None,
         };
         let turn = match sessions.prompt(&id, asked(prompt.clone())).await {
             // A session that is taken up again may find its agent stopped.

@@ -1,6 +1,5 @@
 //! The client of the runs API: for the driver of a peer's agent, for the command line, for whoever routes intents.
 
-mod pinned;
 mod stream;
 
 use std::{fmt, time::Duration};
@@ -115,7 +114,7 @@ impl Client {
             // A token must not follow a redirect to somebody else.
             .redirect(reqwest::redirect::Policy::none());
         if let Some(fingerprint) = &address.fingerprint {
-            let config = pinned::config(fingerprint).map_err(|why| wrong(&why))?;
+            let config = pinning::pinned(fingerprint).map_err(|error| wrong(&error.to_string()))?;
             builder = builder.tls_backend_preconfigured(config);
         }
         let http = builder.build().map_err(|error| wrong(&error.to_string()))?;

@@ -7,11 +7,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
-use wire::runs::{Message, RunCreate, RunMetadata};
+use wire::{
+    hex,
+    runs::{Message, RunCreate, RunMetadata},
+};
 
 use crate::{
     error::RunsError,
-    exchange::{Label, hex},
+    exchange::Label,
     history,
     node::{Handle, Runs},
     prompt,

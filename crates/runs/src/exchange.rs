@@ -26,6 +26,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::warn;
 use uuid::Uuid;
+use wire::hex;
 
 pub(crate) use dropbox::readable_name;
 pub(crate) use link::Links;
@@ -497,12 +498,4 @@ fn object_store(place: &Place) -> Result<Arc<dyn ObjectStore>, ExchangeError> {
 fn place(hash: &str) -> Path {
     let (first, rest) = hash.split_at(2.min(hash.len()));
     Path::from(format!("objects/{first}/{rest}"))
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // A String takes everything.
-        text
-    })
 }

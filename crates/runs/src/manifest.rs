@@ -2,9 +2,12 @@
 
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use wire::runs::{Capability, Endpoints, Exchange, Manifest, ManifestMetadata, NamedCapability};
+use wire::{
+    hex,
+    runs::{Capability, Endpoints, Exchange, Manifest, ManifestMetadata, NamedCapability},
+};
 
-use crate::{exchange::hex, node::Runs};
+use crate::node::Runs;
 
 /// What every agent takes and gives: words, and anything by its address.
 const INPUT: [&str; 2] = ["text/plain", "application/json"];

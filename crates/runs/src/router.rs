@@ -15,12 +15,14 @@ use engine::{Caller, Rights};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use wire::runs::{Event, Message, Mode, Resume, RunCreate};
+use wire::{
+    hex,
+    runs::{Event, Message, Mode, Resume, RunCreate},
+};
 
 use crate::{
     create::{Around, Created, check_input},
     error::RunsError,
-    exchange::hex,
     node::{Handle, Runs},
     record::{RunRecord, SessionRecord},
     resources, stream,

@@ -476,7 +476,10 @@ impl RunTask {
             return; // It is cancelled once it has begun.
         };
         let sessions = self.runs.engine().sessions();
-        if let Err(error) = sessions.cancel(&begun.engine_session).await {
+        if let Err(error) = sessions
+            .cancel_turn(&begun.engine_session, begun.turn)
+            .await
+        {
             warn!(run = self.record.id, %error, "the turn could not be cancelled");
         }
     }

@@ -97,7 +97,9 @@ fn context(error: &EngineError) -> BTreeMap<String, Value> {
         EngineError::ComponentNotFound { kind, name } => {
             vec![("kind", json!(kind)), ("name", json!(name))]
         }
-        EngineError::FileNotFound { path } | EngineError::FileUnreadable { path, .. } => {
+        EngineError::FileNotFound { path }
+        | EngineError::FileUnreadable { path, .. }
+        | EngineError::SystemPrompt { path, .. } => {
             vec![("filePath", json!(path.to_string_lossy()))]
         }
         EngineError::Invalid { path, problems } => {
@@ -138,6 +140,7 @@ fn context(error: &EngineError) -> BTreeMap<String, Value> {
             vec![("sessionId", json!(id)), ("state", json!(state))]
         }
         EngineError::SessionRefused { session, .. } => vec![("sessionId", json!(session))],
+        EngineError::Store { source, .. } if source.is_of_the_disk() => vec![("disk", json!(true))],
         EngineError::ShuttingDown | EngineError::Store { .. } | EngineError::Record { .. } => {
             Vec::new()
         }

@@ -30,6 +30,22 @@ pub fn inspect(path: &Path) -> Result<Option<Schema>, OpenError> {
     }))
 }
 
+/// What is wrong inside a store, in the words of its library; nothing if it is whole, or not there yet.
+pub fn damage(path: &Path) -> Option<String> {
+    if !path.exists() {
+        return None;
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let checked = Connection::open_with_flags(path, flags).and_then(|connection| {
+        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
+    });
+    match checked {
+        Ok(said) if said == "ok" => None,
+        Ok(said) => Some(said),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,7 +73,9 @@ mod tests {
         drop(newer);
         let found = known + 1;
         assert_eq!(inspect(&path).unwrap(), Some(Schema { found, known }));
+        assert_eq!(damage(&path), None);
         std::fs::write(&path, "not a store at all, only some words").unwrap();
         assert!(inspect(&path).is_err());
+        assert!(damage(&path).unwrap().contains("not a database"));
     }
 }

@@ -16,7 +16,7 @@ mod worker;
 
 pub use blobs::BlobError;
 pub use change::{Change, Entry, EventBatch, SessionRow};
-pub use inspect::{Schema, inspect};
+pub use inspect::{Schema, damage, inspect};
 pub use journal::{JournalQuery, JournalRow};
 pub use open::{Durability, OpenError, Store};
 pub use records::{RecordQuery, RecordRow};

@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use rusqlite::{Connection, Transaction};
+use rusqlite::{Connection, ErrorCode, Transaction};
 use tokio::sync::{oneshot, watch};
 
 use crate::{
@@ -36,6 +36,33 @@ pub enum StoreError {
     Full,
     #[error("the store is closed")]
     Closed,
+}
+
+impl StoreError {
+    /// Whether the disk is full, failing or not to be written to, which is for its owner to mend.
+    pub fn is_of_the_disk(&self) -> bool {
+        let of_rows = |error: &rusqlite::Error| {
+            matches!(
+                error.sqlite_error_code(),
+                Some(
+                    ErrorCode::DiskFull
+                        | ErrorCode::SystemIoFailure
+                        | ErrorCode::ReadOnly
+                        | ErrorCode::CannotOpen
+                )
+            )
+        };
+        match self {
+            Self::Write {
+                source: WriteError::Rows(error),
+            }
+            | Self::Read { source: error, .. } => of_rows(error),
+            Self::Write {
+                source: WriteError::Body(_),
+            } => true,
+            Self::Full | Self::Closed => false,
+        }
+    }
 }
 
 /// What went wrong with a write.

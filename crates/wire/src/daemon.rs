@@ -21,7 +21,7 @@ pub use proxy::{
 pub use service::{Empty, NameParams, PingResult, ShutdownResult, Success};
 pub use session::{
     AgentPromptParams, JournalLine, JournalParams, Ok, PromptResult, RunOptions, RunParams,
-    SessionAnswerParams, SessionAttachParams, SessionCreateParams, SessionEventsParams,
-    SessionIdParams, SessionListParams, SessionPromptParams,
+    SessionAnswerParams, SessionAttachParams, SessionCancelParams, SessionCreateParams,
+    SessionEventsParams, SessionIdParams, SessionListParams, SessionPromptParams,
 };
 pub use template::{FileParams, Problem, TemplateProblems, ValidateResult};

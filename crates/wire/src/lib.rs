@@ -3,6 +3,9 @@
 pub mod a2a;
 pub mod awcp;
 pub mod daemon;
+mod hex;
 pub mod runs;
 pub mod smcp;
 pub mod sse;
+
+pub use hex::hex;

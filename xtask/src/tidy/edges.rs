@@ -55,7 +55,7 @@ impl Rule {
     }
 }
 
-const RULES: [Rule; 27] = [
+const RULES: [Rule; 28] = [
     Rule::pure(
         "jsonrpc",
         &[],
@@ -128,7 +128,7 @@ const RULES: [Rule; 27] = [
         &["catalog", "domain", "engine", "platform", "wire"],
     ),
     Rule::shell("listener", &["domain", "engine", "platform"]),
-    Rule::shell("runs", &["domain", "engine", "platform", "wire"]),
+    Rule::shell("runs", &["domain", "engine", "pinning", "platform", "wire"]),
     Rule::shell("a2a", &["domain", "engine", "platform", "wire"]),
     Rule::shell("smcp", &["catalog", "domain", "engine", "platform", "wire"]),
     // Data planes: libraries below the crate that lends workspaces, not faces.
@@ -138,7 +138,8 @@ const RULES: [Rule; 27] = [
         "awcp",
         &["archive", "domain", "engine", "platform", "sftp", "wire"],
     ),
-    Rule::shell("lan", &["domain", "engine", "platform", "wire"]),
+    Rule::shell("pinning", &["wire"]),
+    Rule::shell("lan", &["domain", "engine", "pinning", "platform", "wire"]),
     Rule::shell("dashboard", &["domain", "engine", "platform"]),
     Rule::shell(TESTKIT, &["wire"]),
     Rule {

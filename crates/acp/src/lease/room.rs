@@ -354,6 +354,7 @@ impl Task {
             text,
             options: TurnOptions::default(),
             when_busy: self.face.when_busy,
+            by: None,
         };
         let sessions = self.face.engine.sessions();
         match sessions.prompt_native(&self.inbox.id, prompt, words).await {

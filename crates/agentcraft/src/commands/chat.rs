@@ -113,11 +113,17 @@ fn join(
             hint: format!("`agentcraft session attach {id}` goes on with it"),
         });
     }
+    let is_interactive = screen.is_interactive();
+    // A program wants the answers to its own lines alone.
+    let from_seq = match is_interactive {
+        true => Some(view::past_begin(&mut conversation, &session, PAST_TURNS)?),
+        false => None,
+    };
     let params = SessionAttachParams {
         session_id: id.to_owned(),
         client_id: Some(CLIENT.to_owned()),
-        from_seq: Some(view::past_begin(&mut conversation, &session, PAST_TURNS)?),
-        answers: screen.is_interactive(),
+        from_seq,
+        answers: is_interactive,
         raw: false,
     };
     let session = conversation.call("session.attach", &params)?;

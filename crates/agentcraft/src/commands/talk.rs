@@ -16,11 +16,11 @@ use engine::SessionView;
 use serde_json::{Value, value::RawValue};
 use wire::daemon::{
     AgentPromptParams, PromptResult, RunOptions, RunParams, SessionAttachParams,
-    SessionCreateParams, SessionEventsParams, SessionIdParams,
+    SessionCancelParams, SessionCreateParams, SessionEventsParams,
 };
 
-pub(super) use reading::prompt_text;
-use turn::{OwnTurn, Step};
+pub(super) use reading::{PROMPT_MAX, prompt_text};
+pub(super) use turn::{OwnTurn, Step};
 
 use super::{ask, template::absolute};
 use crate::{
@@ -37,7 +37,7 @@ use crate::{
 pub(super) const PAUSE: Duration = Duration::from_millis(60);
 
 /// How long the events of a turn may come after its answer.
-const LATE: Duration = Duration::from_secs(5);
+pub(super) const LATE: Duration = Duration::from_secs(5);
 
 /// One prompt on its way.
 struct Talk<'a> {
@@ -177,7 +177,9 @@ impl<'a> Talk<'a> {
         let mut cancelled = false;
         loop {
             if let Some((answer, at)) = &result
-                && (self.session.is_none() || own.is_over() || at.elapsed() > LATE)
+                && (self.session.is_none()
+                    || own.is_over_after(&read_as(method, answer)?)
+                    || at.elapsed() > LATE)
             {
                 let answer = answer.clone();
                 if self.session.is_none() {
@@ -217,8 +219,9 @@ impl<'a> Talk<'a> {
     fn interrupt(&mut self, cancelled: &mut bool) -> Result<(), CommandError> {
         match (&self.session, std::mem::replace(cancelled, true)) {
             (Some(session), false) => {
-                let params = SessionIdParams {
+                let params = SessionCancelParams {
                     session_id: session.clone(),
+                    own: true,
                 };
                 self.conversation.send("session.cancel", &params)?;
                 Ok(())

@@ -2,11 +2,13 @@
 
 use std::io;
 
-use domain::turn::EventKind;
+use domain::turn::{Answer, Ask, EventKind};
 use serde_json::value::RawValue;
 
 use super::{
     Screen,
+    ask::answer_text,
+    style::one_line,
     symbols::Symbols,
     transcript::{Surface, Transcript},
 };
@@ -18,6 +20,43 @@ pub(crate) struct Stream {
     layout: Layout,
     /// Whether the answer on a stdout that is no terminal ends in the middle of a line.
     open_line: bool,
+    refusals: Refusals,
+}
+
+/// What a program's user has to know even if nothing but the answer is shown: what was not allowed, and why.
+#[derive(Debug, Default)]
+struct Refusals {
+    asked: Option<Ask>,
+    why: Option<String>,
+}
+
+impl Refusals {
+    /// What to say for an event.
+    fn event(&mut self, event: &EventKind) -> Option<String> {
+        match event {
+            EventKind::Ask(ask) => {
+                self.asked = Some(ask.clone());
+                self.why = None;
+                None
+            }
+            // The reason of a decision stands between the question and the decision.
+            EventKind::Notice { text } if self.asked.is_some() => {
+                self.why = Some(text.clone());
+                None
+            }
+            EventKind::Notice { text } => Some(text.clone()),
+            EventKind::AskSettled { answer, by, .. } => {
+                let asked = self.asked.take()?;
+                let why = self.why.take()?;
+                let is_denial = *answer == asked.kind.denial() || *answer == Answer::Declined;
+                is_denial.then(|| {
+                    let said = answer_text(Some(&asked), answer, by.as_deref());
+                    format!("{said}: {why}")
+                })
+            }
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -47,6 +86,7 @@ impl Stream {
         Self {
             layout,
             open_line: false,
+            refusals: Refusals::default(),
         }
     }
 
@@ -66,6 +106,7 @@ impl Stream {
         Self {
             layout,
             open_line: false,
+            refusals: Refusals::default(),
         }
     }
 
@@ -105,7 +146,13 @@ impl Stream {
                 let text = rest.event(kind);
                 screen.aside(&text)
             }
-            (Layout::Terminal { .. } | Layout::Pipe { .. }, _) => Ok(()),
+            (Layout::Terminal { .. } | Layout::Pipe { .. }, Some(kind)) => {
+                match self.refusals.event(kind) {
+                    Some(text) => screen.warning(&one_line(&text)),
+                    None => Ok(()),
+                }
+            }
+            (Layout::Terminal { .. } | Layout::Pipe { .. }, None) => Ok(()),
         }
     }
 

@@ -73,7 +73,6 @@ fn check(face: &Face) {
             if reason(kind, face, act).is_some() {
                 continue;
             }
-            eprintln!("{} {}", kind.name, act.word()); // The last one is where a test that hangs was.
             let _ = fs::remove_file(scene.asked_file(kind)); // Of another act, if at all.
             let tried = panic::catch_unwind(panic::AssertUnwindSafe(|| {
                 let seen = way(kind.name, act, (kind.prompt)(act));

@@ -364,6 +364,64 @@ fn cancel_ends_a_turn_and_a_second_prompt_is_refused_or_queued() {
 }
 
 #[test]
+fn a_cancel_never_takes_what_others_wait_for() {
+    let daemon = with_agent(json!({}));
+    let session = session(&mut daemon.client());
+    let mut one = Watcher::attach(&daemon, &session, 1, false);
+    let mut two = Watcher::attach(&daemon, &session, 1, false);
+    let prompt = |text: &str| json!({"sessionId": session, "text": text, "queue": true});
+    one.send("runs", "session.prompt", prompt("/hang"));
+    one.until(|one| !one.of("turn-started").is_empty());
+    two.send("waits", "session.prompt", prompt("after it"));
+    two.send("taken back", "session.prompt", prompt("never"));
+    // Both have been heard once the refusal of a third is.
+    let mut third = daemon.client();
+    third
+        .call("session.prompt", json!({"sessionId": session, "text": "x"}))
+        .unwrap_err();
+    let mut leaves = Watcher::attach(&daemon, &session, 1, false);
+    leaves.send("own", "session.prompt", prompt("mine"));
+    let own = json!({"sessionId": session, "own": true});
+    leaves.send("cancel", "session.cancel", own);
+    leaves.until(|leaves| leaves.answers.contains_key("own"));
+    assert_eq!(leaves.answers["own"]["result"]["stopReason"], "cancelled");
+    assert!(!one.answers.contains_key("runs"), "it was not theirs");
+    one.send("cancel", "session.cancel", json!({"sessionId": session}));
+    one.until(|one| one.answers.contains_key("runs"));
+    assert_eq!(one.answers["runs"]["result"]["stopReason"], "cancelled");
+    two.until(|two| two.answers.contains_key("taken back"));
+    for waited in ["waits", "taken back"] {
+        assert_eq!(two.answers[waited]["result"]["stopReason"], "end_turn");
+    }
+}
+
+#[test]
+fn a_run_names_a_session_that_is_there_and_a_system_prompt_that_can_be_read() {
+    let daemon = with_agent(json!({}));
+    let mut client = daemon.client();
+    let unknown = "s-01a1e2d7-951c-7547-8ebc-393e77cbeee0";
+    let run = |options: Value| json!({"name": "a1", "prompt": "hello", "options": options});
+    let refused = client
+        .call("agent.run", run(json!({"sessionId": unknown})))
+        .unwrap_err();
+    assert!(
+        refused.message.contains("no session"),
+        "{}",
+        refused.message
+    );
+    let missing = daemon.scratch("missing.md");
+    let refused = client
+        .call("agent.run", run(json!({"systemPromptFile": missing})))
+        .unwrap_err();
+    assert!(
+        refused.message.contains("missing.md"),
+        "{}",
+        refused.message
+    );
+    assert_eq!(client.ok("session.list", json!({})), json!([]));
+}
+
+#[test]
 fn sessions_of_one_agent_do_not_see_each_other() {
     let daemon = with_agent(json!({}));
     let mut client = daemon.client();
@@ -590,7 +648,8 @@ fn whoever_waits_for_a_turn_is_told_when_it_is_dropped_or_its_session_is_closed(
     watcher.send("runs", "session.prompt", prompt("/hang"));
     watcher.until(|watcher| !watcher.of("turn-started").is_empty());
     watcher.send("waits", "session.prompt", prompt("never begun"));
-    watcher.send("cancel", "session.cancel", json!({"sessionId": session}));
+    let own = json!({"sessionId": session, "own": true});
+    watcher.send("cancel", "session.cancel", own);
     watcher.until(|watcher| {
         watcher.answers.contains_key("waits") && watcher.answers.contains_key("runs")
     });

@@ -296,6 +296,68 @@ fn a_chat_without_a_terminal_takes_lines_and_prints_answers() {
 }
 
 #[test]
+fn a_chat_without_a_terminal_streams_and_goes_on_after_a_bad_line() {
+    let daemon = started();
+    let mut child = daemon
+        .command(&["agent", "chat", "x"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdin.write_all(b"\xff\xfe\n/slow 100000 20\n").unwrap();
+    let mut first = String::new();
+    stdout.read_line(&mut first).unwrap();
+    assert_eq!(first, "chunk 1 of 100000\n", "it comes while the turn runs");
+    testkit::kill(child.id(), "INT");
+    drop(stdin);
+    std::io::copy(&mut stdout, &mut std::io::sink()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        told.contains("line 1 was left out: it is not UTF-8"),
+        "{told}"
+    );
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_denial_is_told_even_where_only_the_answer_is_shown() {
+    let daemon = started();
+    let run = daemon.cli(&["agent", "run", "x", "-p", "/write a.txt hi"]);
+    assert!(run.stderr.contains("warning: "), "{run:?}");
+    assert!(run.stderr.contains("nobody"), "{run:?}");
+    assert!(!daemon.home().join("instances/x/a.txt").exists());
+}
+
+#[test]
+fn a_line_typed_for_a_question_that_another_client_has_answered_is_the_next_prompt() {
+    let daemon = started();
+    let mut chat = Pty::open(&daemon, 80, &["agent", "chat", "x"]);
+    chat.see("x> ");
+    chat.say("/write a.txt hi");
+    chat.see("choose 1-");
+    let sessions = daemon.client().ok("session.list", json!({}));
+    let id = sessions[0]["sessionId"].as_str().unwrap().to_owned();
+    let asks = daemon
+        .client()
+        .ok("session.events", json!({"sessionId": id, "fromSeq": 1}));
+    let asks = asks.as_array().unwrap();
+    let ask = asks.iter().find(|event| event["type"] == "ask").unwrap();
+    let option = ask["options"][0]["id"].clone();
+    let answer = json!({"sessionId": id, "ask": ask["id"], "option": option});
+    daemon.client().ok("session.answer", answer);
+    chat.see("no answer is needed any more");
+    chat.say("/burst 2");
+    chat.see("chunk 2 of 2");
+    chat.see("x> ");
+    chat.say("exit");
+    assert_eq!(chat.end(), 0);
+}
+
+#[test]
 fn no_escape_sequence_of_an_agent_reaches_the_terminal() {
     let daemon = started();
     let mut run = Pty::open(

@@ -148,6 +148,7 @@ async fn turn(
         text: prompt,
         options: TurnOptions::default(),
         when_busy: WhenBusy::Queue,
+        by: None,
     };
     let turn = sessions.prompt(&session, prompt).await?;
     tokio::select! { biased;

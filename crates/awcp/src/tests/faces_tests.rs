@@ -123,6 +123,7 @@ async fn an_agent_whose_turns_are_delegations_works_in_its_own_folder() {
         prompt: "write result.txt from afar\nall done".to_owned(),
         options: TurnOptions::default(),
         session: None,
+        by: None,
     };
     let result = host.engine.run(run).await.unwrap();
     assert_eq!(

@@ -6,19 +6,22 @@ use std::{path::Path, time::Duration};
 use domain::{
     Name,
     lifecycle::{Force, LaunchMode, WorkspacePolicy},
-    session::WhenBusy,
+    session::{ClientId, WhenBusy},
     turn::{FileChange, Stop},
 };
 use platform::files::{self, Fingerprint};
 
 use super::{Create, Engine, Overrides, source::Via};
-use crate::{CreateSession, EngineError, Prompt, TurnOptions, TurnOutcome};
+use crate::{CreateSession, EngineError, Prompt, TurnOptions, TurnOutcome, session::is_own};
 
 /// How long a prompt may take unless the caller says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How long a turn that ran out of time has to end after it was cancelled.
 const CANCEL_GRACE: Duration = Duration::from_secs(10);
+
+/// The longest system prompt: more than any model reads.
+const SYSTEM_PROMPT_MAX: u64 = 1024 * 1024;
 
 /// Files that are looked at to tell what a run has changed; a workspace with more is told only in part.
 const FILES_MAX: usize = 100_000;
@@ -34,6 +37,8 @@ pub struct RunAgent {
     pub options: TurnOptions,
     /// A session of ours, or one of the agent's own.
     pub session: Option<String>,
+    /// Who asks, if it is a client that may want to take it back.
+    pub by: Option<ClientId>,
 }
 
 /// One prompt to an agent made of a template just for it.
@@ -61,6 +66,7 @@ impl Engine {
     /// it for as long as the prompt takes.
     pub async fn run(&self, run: RunAgent) -> Result<RunResult, EngineError> {
         self.refuse_when_closing()?;
+        self.check_system_prompt(&run.options).await?;
         let borrowed = match self.sessions().via(&run.name)? {
             Some(_) if !self.borrowers().is_lent(&run.name) => None,
             _ => Some(self.borrow(&run.name).await?),
@@ -101,6 +107,7 @@ impl Engine {
             prompt: run.prompt,
             options: run.options,
             session: None,
+            by: None,
         };
         let result = self.run(run).await;
         guard.finish().await;
@@ -122,12 +129,32 @@ impl Engine {
         })
     }
 
+    /// A file that is not there would be left out without a word by some backends.
+    async fn check_system_prompt(&self, options: &TurnOptions) -> Result<(), EngineError> {
+        let Some(path) = options.system_prompt_file.clone() else {
+            return Ok(());
+        };
+        let file = path.clone();
+        let read = self
+            .blocking(move || files::read_bounded(&file, SYSTEM_PROMPT_MAX).err())
+            .await?;
+        match read {
+            None => Ok(()),
+            Some(error) if error.is_not_found() => Err(EngineError::FileNotFound { path }),
+            Some(error) => Err(EngineError::SystemPrompt {
+                path,
+                reason: error.to_string(),
+            }),
+        }
+    }
+
     async fn session_for(&self, run: &RunAgent) -> Result<String, EngineError> {
-        if let Some(session) = &run.session
-            && self.sessions().get(session).await.is_ok()
-        {
-            self.sessions().check_owner(session, &run.name).await?;
-            return Ok(session.clone());
+        if let Some(session) = &run.session {
+            let known = self.sessions().get(session).await;
+            if known.is_ok() || is_own(session) {
+                self.sessions().check_owner(session, &run.name).await?;
+                return Ok(session.clone());
+            }
         }
         let via = self.sessions().via(&run.name)?.unwrap_or(Via::Process);
         let create = CreateSession {
@@ -149,13 +176,14 @@ impl Engine {
             text: run.prompt.clone(),
             options: run.options.clone(),
             when_busy: WhenBusy::Queue,
+            by: run.by.clone(),
         };
         let turn = self.sessions().prompt(session, prompt).await?;
         let waiting = self.sessions().outcome(session, turn, from);
         match tokio::time::timeout(limit, waiting).await {
             Ok(outcome) => outcome,
             Err(_) => {
-                self.sessions().cancel(session).await?;
+                self.sessions().cancel_turn(session, turn).await?;
                 let ending = self.sessions().outcome(session, turn, from);
                 let _ = tokio::time::timeout(CANCEL_GRACE, ending).await; // The words below are true either way.
                 Err(EngineError::TurnTimeout {

@@ -23,6 +23,7 @@ pub(super) enum Command {
         reply: OpenReply,
     },
     Cancel {
+        what: Cancel,
         reply: Reply,
     },
     Answer {
@@ -42,6 +43,16 @@ pub(super) enum Command {
     Close {
         reply: Reply,
     },
+}
+
+/// Which turns are ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Cancel {
+    Running,
+    /// This one, whether it runs or waits.
+    Turn(TurnId),
+    /// Those that a client has asked for and that are not over.
+    AskedBy(ClientId),
 }
 
 /// Whoever waits for what a command brings about.

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use super::{
     EventReader, NativeOpen, SessionRecord, SessionView, asks,
-    handle::{Command, Handle},
+    handle::{Cancel, Command, Handle},
     task::{self, Surroundings},
     work::WaitingPrompt,
 };
@@ -54,12 +54,23 @@ pub struct AttachAs {
     pub answers: bool,
 }
 
+/// What the ids of our sessions begin with; agents' own ids do not.
+const OWN: &str = "s-";
+
+/// Whether an id is one of ours, known or not.
+pub(crate) fn is_own(id: &str) -> bool {
+    id.strip_prefix(OWN)
+        .is_some_and(|rest| uuid::Uuid::try_parse(rest).is_ok())
+}
+
 /// What to carry out.
 #[derive(Debug, Clone)]
 pub struct Prompt {
     pub text: String,
     pub options: TurnOptions,
     pub when_busy: WhenBusy,
+    /// Who asks, if it is a client that may want to take it back.
+    pub by: Option<ClientId>,
 }
 
 /// How a turn ended.
@@ -115,7 +126,7 @@ impl Sessions {
         let now = clock::now();
         let idle_ttl = create.idle_ttl.unwrap_or(IDLE_TTL);
         let record = SessionRecord {
-            id: format!("s-{}", uuid::Uuid::now_v7()),
+            id: format!("{OWN}{}", uuid::Uuid::now_v7()),
             agent: create.agent,
             agent_id,
             cwd,
@@ -241,6 +252,7 @@ impl Sessions {
             text,
             options,
             when_busy,
+            by,
         } = prompt;
         let reachable = self.live().get(id).map(|handle| handle.reach.clone());
         if let Some((agent, via)) = reachable {
@@ -250,6 +262,7 @@ impl Sessions {
             text,
             options,
             words,
+            by,
         };
         self.send(id, |reply| Command::Prompt {
             prompt,
@@ -301,9 +314,22 @@ impl Sessions {
         }
     }
 
-    /// Ends the turn that runs, and drops what is queued. No turn is no error.
+    /// Ends the turn that runs; the next one that waits begins. No turn is no error.
     pub async fn cancel(&self, id: &str) -> Result<(), EngineError> {
-        self.ask(id, |reply| Command::Cancel { reply }).await
+        let what = Cancel::Running;
+        self.ask(id, |reply| Command::Cancel { what, reply }).await
+    }
+
+    /// Ends one turn, or takes it from those that wait. That it is over is no error.
+    pub async fn cancel_turn(&self, id: &str, turn: TurnId) -> Result<(), EngineError> {
+        let what = Cancel::Turn(turn);
+        self.ask(id, |reply| Command::Cancel { what, reply }).await
+    }
+
+    /// Ends what a client has asked for, running or waiting, and nothing of others.
+    pub async fn cancel_own(&self, id: &str, client: ClientId) -> Result<(), EngineError> {
+        let what = Cancel::AskedBy(client);
+        self.ask(id, |reply| Command::Cancel { what, reply }).await
     }
 
     /// Answers an ask; the first answer wins.

@@ -4,7 +4,10 @@
 mod deciding;
 mod keeping;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use domain::{
     permission::Policy,
@@ -24,7 +27,7 @@ use super::{
     SessionRecord, SessionView,
     asks::OpenAsks,
     binding::Slot,
-    handle::{Command, Handle, OpenReply, Reply},
+    handle::{Cancel, Command, Handle, OpenReply, Reply},
     work::{Done, Opener, TurnWork, WaitingPrompt},
 };
 use crate::{
@@ -82,6 +85,8 @@ struct SessionTask {
     /// Clients that can answer asks.
     answering: BTreeSet<ClientId>,
     prompts: Vec<(TurnId, WaitingPrompt)>,
+    /// Who has asked for the turns that are not over.
+    askers: BTreeMap<TurnId, ClientId>,
     slot: Arc<Slot>,
     cancel: CancellationToken,
     done: mpsc::Sender<Done>,
@@ -115,6 +120,7 @@ pub(super) fn spawn(record: SessionRecord, next_seq: u64, around: &Arc<Surroundi
         asks: OpenAsks::default(),
         answering: BTreeSet::new(),
         prompts: Vec::new(),
+        askers: BTreeMap::new(),
         slot: slot.clone(),
         cancel: CancellationToken::new(),
         done: done_in,
@@ -203,7 +209,10 @@ impl SessionTask {
                 let _ = reply.send(result); // The asker may have left.
             }
             Command::Open { reply } => self.open(reply),
-            Command::Cancel { reply } => self.answer(reply, Input::Cancel).await,
+            Command::Cancel { what, reply } => {
+                let result = self.cancel(what).await;
+                let _ = reply.send(result); // As above.
+            }
             Command::Answer {
                 ask,
                 answer,
@@ -245,16 +254,37 @@ impl SessionTask {
         when_busy: WhenBusy,
     ) -> Result<TurnId, EngineError> {
         let turn = TurnId(self.machine.last_turn().0 + 1);
+        if let Some(client) = &prompt.by {
+            self.askers.insert(turn, client.clone());
+        }
         self.prompts.push((turn, prompt));
         let result = self.input(Input::Prompt { when_busy }).await;
         if result.is_err() {
             self.prompts.retain(|(waiting, _)| *waiting != turn);
+            self.askers.remove(&turn);
         }
         result.map(|()| turn)
     }
 
+    async fn cancel(&mut self, what: Cancel) -> Result<(), EngineError> {
+        let turns = match what {
+            Cancel::Running => return self.input(Input::Cancel { turn: None }).await,
+            Cancel::Turn(turn) => vec![turn],
+            Cancel::AskedBy(client) => {
+                let asked = self.askers.iter().filter(|(_, by)| **by == client);
+                // Those that wait first, so that none of them begins.
+                asked.map(|(turn, _)| *turn).rev().collect()
+            }
+        };
+        for turn in turns {
+            self.input(Input::Cancel { turn: Some(turn) }).await?;
+        }
+        Ok(())
+    }
+
     async fn on_done(&mut self, done: Done) {
         let Done { turn, stop } = done;
+        self.askers.remove(&turn);
         self.record.agent_session = self.slot.conversation();
         self.record.running = None;
         self.record.last_activity_at = clock::now();
@@ -311,6 +341,7 @@ impl SessionTask {
             Effect::Drop { turns } => {
                 self.prompts.retain(|(turn, _)| !turns.contains(turn));
                 for turn in turns {
+                    self.askers.remove(&turn);
                     let stop = Stop::Cancelled;
                     self.log
                         .append_held(EventKind::TurnEnded { turn, stop }, None);

@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use domain::turn::{Raw, Stop, TurnId};
+use domain::{
+    session::ClientId,
+    turn::{Raw, Stop, TurnId},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -62,6 +65,8 @@ pub(super) struct WaitingPrompt {
     pub(super) options: TurnOptions,
     /// The same in the words of the agent's own protocol.
     pub(super) words: Option<Raw>,
+    /// Who asks, if it is a client that may want to take it back.
+    pub(super) by: Option<ClientId>,
 }
 
 impl TurnWork {
@@ -80,6 +85,7 @@ impl TurnWork {
             text,
             options,
             words,
+            by: _,
         } = self.prompt;
         let turn = Turn {
             session: binding.conversation.clone(),

@@ -4,7 +4,9 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use wire::runs::{Endpoints, Exchange, Manifest};
 
-use crate::{client::hex, peer::Peer};
+use wire::hex;
+
+use crate::peer::Peer;
 
 /// Begins the line with the hash, in YAML and inside a comment of Markdown.
 const MARK: &str = "# written by agentcraft, sha256:";

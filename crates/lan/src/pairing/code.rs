@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
-use crate::client::hex;
+use wire::hex;
 
 /// A secret of one side in hex: 32 bytes.
 pub(super) const NONCE_LENGTH: usize = 64;

@@ -101,7 +101,9 @@ pub(super) fn checked(asking: Asking) -> Result<Asking, LanError> {
         return Err(invalid("commitment is no SHA-256 in hex"));
     }
     let fingerprint = asking.fingerprint.as_deref().map(normal).transpose();
-    let fingerprint = fingerprint.map_err(|what| LanError::Invalid { what })?;
+    let fingerprint = fingerprint.map_err(|error| LanError::Invalid {
+        what: error.to_string(),
+    })?;
     let url = asking
         .url
         .as_deref()

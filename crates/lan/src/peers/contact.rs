@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tracing::{debug, info};
-use wire::runs::Manifest;
+use wire::{hex, runs::Manifest};
 
 use super::{NewPeer, Peers, Sighting, stranger};
 use crate::{
-    client::{Address, Certificate, Client, ClientError, hex, normal},
+    client::{Address, Certificate, Client, ClientError, normal},
     error::LanError,
     peer::{Origin, Peer, PeerView, Status, now},
 };
@@ -30,7 +30,9 @@ impl Peers {
     /// Makes a peer known by its address: asks it who it is.
     pub async fn add(&self, new: NewPeer) -> Result<PeerView, LanError> {
         let fingerprint = new.fingerprint.as_deref().map(normal).transpose();
-        let fingerprint = fingerprint.map_err(|what| LanError::Invalid { what })?;
+        let fingerprint = fingerprint.map_err(|error| LanError::Invalid {
+            what: error.to_string(),
+        })?;
         let certificate = match &fingerprint {
             Some(fingerprint) => Certificate::Pinned(fingerprint.clone()),
             None => Certificate::Roots,

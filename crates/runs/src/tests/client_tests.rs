@@ -12,10 +12,9 @@ use tokio_rustls::{
     rustls::{ServerConfig, crypto::aws_lc_rs, pki_types::PrivateKeyDer},
 };
 
-use crate::{
-    client::{self, Client, ClientError, PeerAddress},
-    exchange::hex,
-};
+use wire::hex;
+
+use crate::client::{self, Client, ClientError, PeerAddress};
 
 fn client(url: String, fingerprint: Option<String>) -> Client {
     Client::new(PeerAddress {

@@ -18,12 +18,14 @@ pub(super) async fn run(call: &Call) -> Result<PromptResult, RpcError> {
     let result = match (given.name, given.template) {
         (Some(name), None) => {
             let name = engine.agent_for(&params::target("name", &name)?).await?;
+            let by = session.as_deref().map(|id| call.attachments.client(id));
             engine
                 .run(RunAgent {
                     name,
                     prompt: given.prompt,
                     options,
                     session,
+                    by,
                 })
                 .await?
         }

@@ -10,8 +10,8 @@ use engine::{CreateSession, JournalQuery, Prompt, SessionView, TurnOptions, Turn
 use serde_json::{Value, value::RawValue};
 use wire::daemon::{
     JournalLine, JournalParams, Ok as Done, PromptResult, SessionAnswerParams, SessionAttachParams,
-    SessionCreateParams, SessionEventsParams, SessionIdParams, SessionListParams,
-    SessionPromptParams,
+    SessionCancelParams, SessionCreateParams, SessionEventsParams, SessionIdParams,
+    SessionListParams, SessionPromptParams,
 };
 
 use crate::{
@@ -101,6 +101,7 @@ pub(super) async fn turn(
         text,
         options: TurnOptions::default(),
         when_busy,
+        by: Some(call.attachments.client(session)),
     };
     let turn = sessions.prompt(session, prompt).await?;
     Ok(sessions.outcome(session, turn, from).await?)
@@ -152,12 +153,13 @@ pub(super) async fn answer(call: &Call) -> Result<Done, RpcError> {
 }
 
 pub(super) async fn cancel(call: &Call) -> Result<Done, RpcError> {
-    let given: SessionIdParams = call.params()?;
-    call.service
-        .engine
-        .sessions()
-        .cancel(&given.session_id)
-        .await?;
+    let given: SessionCancelParams = call.params()?;
+    let id = &given.session_id;
+    let sessions = call.service.engine.sessions();
+    match given.own {
+        true => sessions.cancel_own(id, call.attachments.client(id)).await?,
+        false => sessions.cancel(id).await?,
+    }
     Ok(Done { ok: true })
 }
 

@@ -172,7 +172,7 @@ pub const METHODS: &[Method] = &[
     ),
     method(
         "session.cancel",
-        "{ sessionId }",
+        "{ sessionId, own? }",
         "{ ok }",
         &[GenericBusiness],
     ),

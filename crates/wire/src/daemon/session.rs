@@ -58,6 +58,16 @@ pub struct SessionIdParams {
     pub session_id: String,
 }
 
+/// `session.cancel`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionCancelParams {
+    pub session_id: String,
+    /// Only what this connection has asked for, whether it runs or waits; else the turn that runs.
+    #[serde(default)]
+    pub own: bool,
+}
+
 /// `session.list`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -92,7 +102,7 @@ pub struct SessionEventsParams {
 }
 
 /// What came of a prompt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PromptResult {
     pub response: String,

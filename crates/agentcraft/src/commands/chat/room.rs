@@ -8,9 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use domain::turn::Ask;
+use domain::turn::{Ask, AskId};
 use engine::SessionView;
-use wire::daemon::{RunOptions, RunParams, SessionIdParams, SessionPromptParams};
+use wire::daemon::{
+    RunOptions, RunParams, SessionCancelParams, SessionIdParams, SessionPromptParams,
+};
 
 use super::{Joined, view::View};
 use crate::{
@@ -194,7 +196,10 @@ impl Room<'_> {
 
     fn cancel(&mut self) -> Result<(), CommandError> {
         self.cancelled = true;
-        let params = self.id();
+        let params = SessionCancelParams {
+            session_id: self.view.session.clone(),
+            own: true,
+        };
         self.joined.conversation.send("session.cancel", &params)?;
         let rest = self.view.transcript.close();
         self.screen.print(&rest)?;
@@ -204,10 +209,14 @@ impl Room<'_> {
 
     /// Asks the person, unless somebody else answers first.
     fn answer(&mut self, question: &Ask) -> Result<Next, CommandError> {
-        let typed = self.read(&ask::prompt(question))?;
+        let typed = self.read(&ask::prompt(question), Some(&question.id))?;
         if !self.view.still_asks(&question.id) {
-            self.screen.note("that is answered already")?;
-            return Ok(Next::Stay);
+            return match typed {
+                // Nobody means a prompt by what answers a question.
+                Typed::Line(line) if ask::meant(question, &line).is_none() => self.take(&line),
+                Typed::Line(line) => self.too_late(&line),
+                Typed::Interrupt | Typed::End => Ok(Next::Leave),
+            };
         }
         let answer = match typed {
             Typed::Line(line) => match ask::meant(question, &line) {
@@ -229,12 +238,31 @@ impl Room<'_> {
         Ok(Next::Stay)
     }
 
+    /// An answer that came after another client's; it may have been meant for something else.
+    fn too_late(&mut self, line: &str) -> Result<Next, CommandError> {
+        let line = line.trim();
+        if line.is_empty() {
+            return Ok(Next::Stay);
+        }
+        if let Some(editor) = &mut self.editor {
+            editor.remember(line);
+        }
+        self.screen.note(
+            "that was answered already, and your line was not sent; the up arrow brings it back",
+        )?;
+        Ok(Next::Stay)
+    }
+
     /// Reads what to do next.
     fn listen(&mut self) -> Result<Next, CommandError> {
-        let line = match self.read(&format!("{}> ", self.joined.session.agent_name))? {
-            Typed::Line(line) => line,
-            Typed::Interrupt | Typed::End => return Ok(Next::Leave),
-        };
+        match self.read(&format!("{}> ", self.joined.session.agent_name), None)? {
+            Typed::Line(line) => self.take(&line),
+            Typed::Interrupt | Typed::End => Ok(Next::Leave),
+        }
+    }
+
+    /// Does what a line says.
+    fn take(&mut self, line: &str) -> Result<Next, CommandError> {
         let line = line.trim();
         if !line.is_empty()
             && let Some(editor) = &mut self.editor
@@ -267,8 +295,8 @@ impl Room<'_> {
         Ok(Next::Stay)
     }
 
-    /// Reads a line while events go on above it.
-    fn read(&mut self, prompt: &str) -> Result<Typed, CommandError> {
+    /// Reads a line while events go on above it; `asked` is what the line would answer.
+    fn read(&mut self, prompt: &str, asked: Option<&AskId>) -> Result<Typed, CommandError> {
         let rest = self.view.transcript.close();
         self.screen.print(&rest)?;
         let mut editor = match self.editor.take() {
@@ -282,7 +310,7 @@ impl Room<'_> {
         let (typed, editor, pumped) = std::thread::scope(|scope| {
             let pump = scope.spawn(|| {
                 let print = |text: String| printer.as_mut().is_some_and(|print| print(text));
-                pump(conversation, view, &over, print)
+                pump(conversation, view, asked, &over, print)
             });
             let typed = editor.read(prompt);
             over.store(true, Ordering::Relaxed);
@@ -341,6 +369,7 @@ struct Pumped {
 fn pump(
     conversation: &mut Conversation,
     view: &mut View,
+    mut asked: Option<&AskId>,
     over: &AtomicBool,
     mut print: impl FnMut(String) -> bool,
 ) -> Pumped {
@@ -349,7 +378,14 @@ fn pump(
     let mut printed = Instant::now();
     while !over.load(Ordering::Relaxed) {
         match conversation.next(PRINT_EVERY) {
-            Some(Input::Event(event)) => unprinted.push_str(&view.event(&event)),
+            Some(Input::Event(event)) => {
+                unprinted.push_str(&view.event(&event));
+                if asked.is_some_and(|asked| !view.still_asks(asked)) {
+                    asked = None;
+                    unprinted
+                        .push_str("  (no answer is needed any more; what you type is a prompt)\n");
+                }
+            }
             Some(Input::Lost(error)) => {
                 unprinted.push_str("the connection to the daemon is lost; press Enter\n");
                 lost = Some(error);

@@ -22,7 +22,27 @@ pub(super) fn check(config: &Config) -> Vec<Finding> {
     findings.extend(private_parts(config));
     findings.extend(space(&config.home));
     findings.extend(leftovers(config));
+    findings.extend(stores(config));
     findings
+}
+
+/// The stores, whether a daemon uses them or not.
+fn stores(config: &Config) -> Vec<Finding> {
+    let files = ["state.db", "runs.db"].map(|name| config.state_dir.join(name));
+    let there = files.iter().filter(|file| file.exists());
+    there
+        .map(|file| {
+            let shown = file.display();
+            match store::damage(file) {
+                None => ok("store", shown.to_string()),
+                Some(said) => fail(
+                    "store",
+                    format!("{shown} is damaged: {said}"),
+                    format!("stop the daemon and move it away (`mv {shown} {shown}.damaged`); a new one begins empty"),
+                ),
+            }
+        })
+        .collect()
 }
 
 fn home(home: &Path) -> Finding {

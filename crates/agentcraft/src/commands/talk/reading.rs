@@ -5,7 +5,7 @@ use std::io::Read;
 use crate::error::CommandError;
 
 /// The longest prompt: a line of the socket has ten megabytes, and JSON may double what it quotes.
-const PROMPT_MAX: u64 = 4 * 1024 * 1024;
+pub(in crate::commands) const PROMPT_MAX: u64 = 4 * 1024 * 1024;
 
 /// The text itself, or all of stdin for `-`.
 pub(in crate::commands) fn prompt_text(given: &str) -> Result<String, CommandError> {

@@ -1,10 +1,11 @@
 //! Telling our own turn from those of others in the same session.
 
-use domain::turn::{EventKind, TurnId};
+use domain::turn::{EventKind, Stop, TurnId};
+use wire::daemon::PromptResult;
 
 /// A turn that begins with our prompt, and how far it is.
 #[derive(Debug)]
-pub(super) struct OwnTurn {
+pub(in crate::commands) struct OwnTurn {
     prompt: String,
     state: State,
 }
@@ -18,25 +19,31 @@ enum State {
 
 /// Whether an event belongs to the turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(in crate::commands) enum Step {
     Show,
     Skip,
 }
 
 impl OwnTurn {
-    pub(super) fn new(prompt: &str) -> Self {
+    pub(in crate::commands) fn new(prompt: &str) -> Self {
         Self {
             prompt: prompt.to_owned(),
             state: State::Waiting,
         }
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        self.state == State::Over
+    /// Whether there is nothing more to see once the turn's result is there.
+    pub(in crate::commands) fn is_over_after(&self, result: &PromptResult) -> bool {
+        match self.state {
+            State::Over => true,
+            // It was taken back before it began.
+            State::Waiting => result.stop_reason == Stop::Cancelled.as_str(),
+            State::Running(_) => false,
+        }
     }
 
     /// Looks at the next event of the session.
-    pub(super) fn takes(&mut self, event: Option<&EventKind>) -> Step {
+    pub(in crate::commands) fn takes(&mut self, event: Option<&EventKind>) -> Step {
         match (self.state, event) {
             (State::Waiting, Some(EventKind::TurnStarted { turn, prompt }))
                 if *prompt == self.prompt =>
@@ -56,8 +63,6 @@ impl OwnTurn {
 
 #[cfg(test)]
 mod tests {
-    use domain::turn::Stop;
-
     use super::*;
 
     #[test]
@@ -86,6 +91,17 @@ mod tests {
         for (event, step) in events {
             assert_eq!(own.takes(Some(&event)), step, "{event:?}");
         }
-        assert!(own.is_over());
+        assert_eq!(own.state, State::Over);
+    }
+
+    #[test]
+    fn a_turn_that_was_taken_back_before_it_began_is_over() {
+        let result = |stop: Stop| PromptResult {
+            stop_reason: stop.as_str().to_owned(),
+            ..PromptResult::default()
+        };
+        let own = OwnTurn::new("ours");
+        assert!(own.is_over_after(&result(Stop::Cancelled)));
+        assert!(!own.is_over_after(&result(Stop::EndTurn)));
     }
 }

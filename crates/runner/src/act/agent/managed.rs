@@ -118,6 +118,7 @@ async fn converse(
             ..TurnOptions::default()
         },
         when_busy: WhenBusy::Queue,
+        by: None,
     };
     let turn = sessions.prompt(&id, prompt).await?;
     let spoken = follow(act, engine, &id, turn, view.last_seq + 1, &client).await;

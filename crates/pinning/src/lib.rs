@@ -3,10 +3,7 @@
 //! Nodes sign their own certificates, so whoever signed one and which names it holds says nothing. That the other side has
 //! the key of the certificate it shows is checked in both cases.
 
-use std::{
-    fmt::Write as _,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 use tokio_rustls::rustls::{
@@ -15,10 +12,20 @@ use tokio_rustls::rustls::{
     crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
+use wire::hex;
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum PinError {
+    #[error("a fingerprint is sha256: and 64 hex digits")]
+    Fingerprint,
+    #[error("TLS cannot be set up")]
+    Tls(#[source] Error),
+}
 
 /// The fingerprint that a connection showed.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seen(Arc<Mutex<Option<String>>>);
+pub struct Seen(Arc<Mutex<Option<String>>>);
 
 /// Two places to learn into are never the same.
 impl PartialEq for Seen {
@@ -28,7 +35,7 @@ impl PartialEq for Seen {
 }
 
 impl Seen {
-    pub(crate) fn fingerprint(&self) -> Option<String> {
+    pub fn fingerprint(&self) -> Option<String> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -37,27 +44,27 @@ impl Seen {
 }
 
 /// Trusts one certificate.
-pub(super) fn pinned(fingerprint: &str) -> Result<ClientConfig, String> {
+pub fn pinned(fingerprint: &str) -> Result<ClientConfig, PinError> {
     let fingerprint = normal(fingerprint)?;
     config(Some(fingerprint), Seen::default())
 }
 
 /// Trusts any, and tells which.
-pub(super) fn learning(seen: Seen) -> Result<ClientConfig, String> {
+pub fn learning(seen: Seen) -> Result<ClientConfig, PinError> {
     config(None, seen)
 }
 
 /// `sha256:` and 64 lower-case digits, however it was written.
-pub(crate) fn normal(fingerprint: &str) -> Result<String, String> {
+pub fn normal(fingerprint: &str) -> Result<String, PinError> {
     let hash = fingerprint.strip_prefix("sha256:").unwrap_or(fingerprint);
     let hash = hash.replace(':', "").to_ascii_lowercase();
     if hash.len() != 64 || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err("a fingerprint is sha256: and 64 hex digits".to_owned());
+        return Err(PinError::Fingerprint);
     }
     Ok(format!("sha256:{hash}"))
 }
 
-fn config(pin: Option<String>, seen: Seen) -> Result<ClientConfig, String> {
+fn config(pin: Option<String>, seen: Seen) -> Result<ClientConfig, PinError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let judge = Judge {
         pin,
@@ -66,7 +73,7 @@ fn config(pin: Option<String>, seen: Seen) -> Result<ClientConfig, String> {
     };
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
+        .map_err(PinError::Tls)?;
     Ok(builder
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(judge))
@@ -125,14 +132,6 @@ impl ServerCertVerifier for Judge {
             .signature_verification_algorithms
             .supported_schemes()
     }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}"); // Writing to a text cannot fail.
-    }
-    text
 }
 
 #[cfg(test)]
