@@ -116,7 +116,11 @@ impl A2aDriver {
             client = self.client() => client.map_err(failure)?,
         };
         let context = conversation.context.clone();
-        let remote = turn::RemoteTurn::new(client, conversation.sink, self.agent.clone());
+        let remote = turn::RemoteTurn::new(
+            client.traced(turn.options.trace),
+            conversation.sink,
+            self.agent.clone(),
+        );
         let context = context.unwrap_or_else(|| turn.session.clone());
         let (stop, named) = remote.take(turn.prompt, context.clone(), turn.cancel).await;
         if let Some(named) = named.filter(|named| *named != context && !named.is_empty())

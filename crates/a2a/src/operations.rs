@@ -148,6 +148,7 @@ impl Face {
             turn: None,
             from_seq: 0,
             ask: None,
+            trace: call.trace,
         };
         self.spawn(record, Begin::Prompt(prompt)).await
     }

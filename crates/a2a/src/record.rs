@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use domain::turn::{AskId, AskKind, TurnId};
+use domain::{
+    Trace,
+    turn::{AskId, AskKind, TurnId},
+};
 use engine::{Caller, Rights};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
@@ -39,6 +42,9 @@ pub(crate) struct TaskRecord {
     pub(crate) from_seq: u64,
     #[serde(default)]
     pub(crate) ask: Option<OpenAsk>,
+    /// What the request that began it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) trace: Option<Trace>,
 }
 
 /// What the task waits for.

@@ -1,6 +1,7 @@
 //! What the headers of a request say: who asks, which version, which extensions, which media type.
 
 use axum::http::{HeaderMap, header::CONTENT_TYPE, request::Parts};
+use domain::{TRACEPARENT, Trace};
 use engine::Caller;
 use wire::a2a::{EXTENSION_HEADERS, ErrorCode, VERSION_HEADER, Version};
 
@@ -43,6 +44,8 @@ pub(crate) struct Call {
     pub(crate) version: Version,
     /// Extensions that the client wants to use.
     pub(crate) declared: Vec<String>,
+    /// What the request belongs to.
+    pub(crate) trace: Option<Trace>,
 }
 
 impl Face {
@@ -58,6 +61,7 @@ impl Face {
             target,
             version: version(&parts.headers)?,
             declared: declared(&parts.headers),
+            trace: trace(&parts.headers),
         };
         self.check_extensions(&call)?;
         Ok(call)
@@ -134,6 +138,11 @@ pub(crate) fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
     }
     let words = format!("the body must be application/json, not {media:?}");
     Err(Refusal::new(ErrorCode::ContentTypeNotSupported, words).with("mediaType", media))
+}
+
+fn trace(headers: &HeaderMap) -> Option<Trace> {
+    let told = headers.get(TRACEPARENT)?.to_str().ok()?;
+    Trace::of_traceparent(told)
 }
 
 #[cfg(test)]

@@ -167,7 +167,10 @@ impl TaskRun {
         self.show(TaskState::Working, None).await;
         let prompt = Prompt {
             text: prompt,
-            options: TurnOptions::default(),
+            options: TurnOptions {
+                trace: self.record.trace,
+                ..TurnOptions::default()
+            },
             when_busy: WhenBusy::Queue,
             by: None,
         };

@@ -12,7 +12,9 @@ pub mod run;
 pub mod session;
 pub mod target;
 mod time;
+mod trace;
 pub mod turn;
 
 pub use name::{NAME_MAX, Name, NameError};
 pub use time::Timestamp;
+pub use trace::{NoTrace, TRACEPARENT, Trace};

@@ -7,7 +7,10 @@ use std::{
 };
 
 use catalog::McpServer;
-use domain::turn::{Answer, AskKind, EventKind, Raw, Stop};
+use domain::{
+    Trace,
+    turn::{Answer, AskKind, EventKind, Raw, Stop},
+};
 use platform::{
     Guardian, Owner, Tasks,
     process::{ChildStdin, ChildStdout},
@@ -123,6 +126,8 @@ pub struct TurnOptions {
     pub max_turns: Option<u32>,
     pub model: Option<String>,
     pub timeout: Option<Duration>,
+    /// What the turn belongs to; one that belongs to nothing begins a trace of its own.
+    pub trace: Option<Trace>,
 }
 
 /// Why a driver could not do what it was asked.

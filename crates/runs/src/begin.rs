@@ -69,7 +69,10 @@ impl Runs {
             .enter(agent.as_str(), &prompt, record.chain.clone());
         let asked = |text: String| Prompt {
             text,
-            options: TurnOptions::default(),
+            options: TurnOptions {
+                trace: record.trace,
+                ..TurnOptions::default()
+            },
             when_busy: WhenBusy::Queue,
             by: None,
         };

@@ -4,6 +4,7 @@ mod stream;
 
 use std::{fmt, time::Duration};
 
+use domain::{TRACEPARENT, Trace};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -164,13 +165,18 @@ impl Client {
         }
     }
 
-    /// Begins a run and follows it; `chain` is who has called whom until here.
+    /// Begins a run and follows it; `chain` is who has called whom until here, `trace` what all of it belongs to.
     pub async fn run(
         &self,
         create: &RunCreate,
         chain: &[String],
+        trace: Option<Trace>,
     ) -> Result<RunStream, ClientError> {
         let mut request = self.request(Method::POST, "/runs");
+        if let Some(trace) = trace {
+            let span = uuid::Uuid::new_v4().as_u64_pair().0;
+            request = request.header(TRACEPARENT, trace.traceparent(span));
+        }
         if !chain.is_empty() {
             request = request.header(CHAIN_HEADER, chain.join(","));
         }

@@ -1,7 +1,7 @@
 //! A new run: what is checked before there is one, and how the same request is told from a second one.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use domain::{Name, chain, run::Limits, run::Run, target::Target};
+use domain::{Name, Trace, chain, run::Limits, run::Run, target::Target};
 use engine::{Caller, Keep, Note};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -38,6 +38,7 @@ pub(crate) struct Around {
     pub(crate) base: String,
     /// The chain of calls in the header, which standard hops keep more often than the body.
     pub(crate) chain: Vec<String>,
+    pub(crate) trace: Option<Trace>,
     pub(crate) key: Option<String>,
     /// The body's hash, to tell a repeated request from another with the same key.
     pub(crate) body_hash: String,
@@ -94,6 +95,7 @@ impl Runs {
             error: None,
             asks: std::collections::BTreeMap::new(),
             chain,
+            trace: around.trace,
             base: around.base.clone(),
             master_session: metadata.master_session_id.clone(),
             created_at: record::now(),
@@ -116,7 +118,7 @@ impl Runs {
             agent: Some(record.agent.to_string()),
             body: json!({
                 "run": record.id, "caller": record.caller, "session": record.session,
-                "masterSession": record.master_session, "chain": record.chain,
+                "masterSession": record.master_session, "chain": record.chain, "trace": record.trace,
             }),
             ..Note::default()
         };

@@ -172,7 +172,7 @@ impl PeerDriver {
                 state: None,
             });
         }
-        let stream = self.client.run(&create, &chain).await?;
+        let stream = self.client.run(&create, &chain, turn.options.trace).await?;
         self.lock().known.insert(session);
         Ok(stream)
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::{
-    Name, Timestamp,
+    Name, Timestamp, Trace,
     run::{Run, Status},
     turn::{AskId, AskKind, OptionKind, TurnId},
 };
@@ -51,6 +51,9 @@ pub(crate) struct RunRecord {
     pub(crate) asks: BTreeMap<String, AskKind>,
     /// The chain for calls that follow from this run.
     pub(crate) chain: Vec<String>,
+    /// What the caller's request belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) trace: Option<Trace>,
     /// How the caller reached the node; addresses in answers begin so.
     pub(crate) base: String,
     #[serde(default)]

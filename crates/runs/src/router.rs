@@ -11,6 +11,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
+use domain::{TRACEPARENT, Trace};
 use engine::{Caller, Rights};
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -135,6 +136,7 @@ async fn create(State(runs): State<Runs>, who: Who, headers: HeaderMap, body: Bo
         caller: caller.clone(),
         base: base(&runs, &headers),
         chain: chain(&headers),
+        trace: trace(&headers),
         key: headers
             .get("idempotency-key")
             .and_then(|key| key.to_str().ok())
@@ -339,6 +341,11 @@ fn chain(headers: &HeaderMap) -> Vec<String> {
         .and_then(|told| told.to_str().ok());
     let ids = told.unwrap_or_default().split(',').map(str::trim);
     ids.filter(|id| !id.is_empty()).map(str::to_owned).collect()
+}
+
+fn trace(headers: &HeaderMap) -> Option<Trace> {
+    let told = headers.get(TRACEPARENT)?.to_str().ok()?;
+    Trace::of_traceparent(told)
 }
 
 /// The address that this caller reached us at; the listener has checked the name.

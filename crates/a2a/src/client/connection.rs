@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use domain::{TRACEPARENT, Trace};
 use reqwest::{
     Client as Http, Method, Request, Response, Url,
     header::{ACCEPT, CONTENT_TYPE},
@@ -63,6 +64,7 @@ pub struct Client {
     way: Way,
     options: ClientOptions,
     token: Option<String>,
+    trace: Option<Trace>,
 }
 
 impl Client {
@@ -89,7 +91,14 @@ impl Client {
             way,
             options,
             token,
+            trace: None,
         })
+    }
+
+    /// The same agent, asked for what belongs to a trace.
+    pub(crate) fn traced(mut self, trace: Option<Trace>) -> Self {
+        self.trace = trace;
+        self
     }
 
     pub fn card(&self) -> &AgentCard {
@@ -248,6 +257,10 @@ impl Client {
         }
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
+        }
+        if let Some(trace) = self.trace {
+            let span = uuid::Uuid::new_v4().as_u64_pair().0;
+            request = request.header(TRACEPARENT, trace.traceparent(span));
         }
         if !self.options.extensions.is_empty() {
             let named = self.options.extensions.join(", ");

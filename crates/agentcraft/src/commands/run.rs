@@ -83,7 +83,7 @@ pub(super) fn run(
     let create = client::prompt(arguments.agent, prompt);
     let begun = following
         .runtime
-        .block_on(following.client.run(&create, &[]));
+        .block_on(following.client.run(&create, &[], None));
     let mut events = begun.map_err(|error| failed(error, format, following.screen))?;
     loop {
         match following.follow(&mut events)? {

@@ -21,6 +21,9 @@ use crate::{
     render::{Screen, Stream, Symbols, session_detail, session_markdown, session_table},
 };
 
+/// `s-` and a UUID.
+const ID_LENGTH: usize = 38;
+
 pub(super) fn run(
     command: SessionCommand,
     config: &Config,
@@ -37,21 +40,55 @@ pub(super) fn run(
             )
         }
         SessionCommand::Show(arguments) => {
-            show(&arguments.id, arguments.output.format, config, screen)
+            let id = whole_id(arguments.id, config)?;
+            show(&id, arguments.output.format, config, screen)
         }
-        SessionCommand::Attach(arguments) => chat::attach(&arguments.id, config, screen),
-        SessionCommand::Watch(arguments) => watch(&arguments, config, screen),
+        SessionCommand::Attach(arguments) => {
+            chat::attach(&whole_id(arguments.id, config)?, config, screen)
+        }
+        SessionCommand::Watch(mut arguments) => {
+            arguments.id = whole_id(arguments.id, config)?;
+            watch(&arguments, config, screen)
+        }
         SessionCommand::Close(arguments) => {
-            act("session.close", &arguments.id, config)?;
-            Ok(screen.line(&format!("closed {}", arguments.id))?)
+            let id = whole_id(arguments.id, config)?;
+            act("session.close", &id, config)?;
+            Ok(screen.line(&format!("closed {id}"))?)
         }
         SessionCommand::Cancel(arguments) => {
-            act("session.cancel", &arguments.id, config)?;
-            Ok(screen.line(&format!("cancelled what {} was doing", arguments.id))?)
+            let id = whole_id(arguments.id, config)?;
+            act("session.cancel", &id, config)?;
+            Ok(screen.line(&format!("cancelled what {id} was doing"))?)
         }
-        SessionCommand::Answer(arguments) => answer(arguments, config, screen),
-        SessionCommand::Export(arguments) => export(&arguments, config, screen),
+        SessionCommand::Answer(mut arguments) => {
+            arguments.id = whole_id(arguments.id, config)?;
+            answer(arguments, config, screen)
+        }
+        SessionCommand::Export(mut arguments) => {
+            arguments.id = whole_id(arguments.id, config)?;
+            export(&arguments, config, screen)
+        }
         SessionCommand::Tree(arguments) => intent::tree(&arguments, config, screen),
+    }
+}
+
+/// The id of the session that the beginning of an id means. Sessions that are over are named in full.
+fn whole_id(given: String, config: &Config) -> Result<String, CommandError> {
+    if given.len() >= ID_LENGTH {
+        return Ok(given);
+    }
+    let params = SessionListParams { agent_name: None };
+    let sessions: Vec<SessionView> = Connection::open(config)?.call("session.list", &params)?;
+    let ids = sessions.into_iter().map(|session| session.session_id);
+    let mut meant: Vec<String> = ids.filter(|id| id.starts_with(&given)).collect();
+    match meant.len() {
+        // The daemon says that there is none.
+        0 => Ok(given),
+        1 => Ok(meant.remove(0)),
+        count => Err(CommandError::Refused {
+            message: format!("{count} sessions begin with {given}"),
+            hint: format!("write more of it: {}", meant.join(", ")),
+        }),
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn session_markdown<'a>(
 impl Document {
     fn add(&mut self, event: &EventKind) {
         match event {
-            EventKind::TurnStarted { turn, prompt } => {
+            EventKind::TurnStarted { turn, prompt, .. } => {
                 self.paragraph(&format!("## Turn {}\n\n{}", turn.0, quote(prompt)));
             }
             EventKind::Text { text } => {

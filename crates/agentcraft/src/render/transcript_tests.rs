@@ -89,6 +89,7 @@ fn what_the_reader_did_is_not_told_to_them() {
         EventKind::TurnStarted {
             turn: TurnId(1),
             prompt: "hi".to_owned(),
+            trace: None,
         },
         EventKind::AskSettled {
             ask: AskId("ask-1".to_owned()),
@@ -98,6 +99,7 @@ fn what_the_reader_did_is_not_told_to_them() {
         EventKind::TurnStarted {
             turn: TurnId(2),
             prompt: "hi".to_owned(),
+            trace: None,
         },
     ]
     .iter()

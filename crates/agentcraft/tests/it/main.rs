@@ -25,6 +25,7 @@ mod socket;
 mod targets;
 mod terminal;
 mod tour;
+mod trace;
 mod workflow;
 mod workspace;
 

@@ -479,6 +479,21 @@ fn an_ask_is_answered_and_a_turn_cancelled_from_another_command() {
 }
 
 #[test]
+fn a_session_is_meant_by_the_beginning_of_its_id() {
+    let daemon = started();
+    let first = session(&daemon, "hello");
+    let begin = &first[..first.len() - 4];
+    let shown = done(&daemon, &["session", "show", begin, "-f", "quiet"]);
+    assert_eq!(shown.trim(), first);
+    session(&daemon, "again");
+    let both = daemon.cli(&["session", "close", "s-"]);
+    assert_eq!(both.code, 2, "{both:?}");
+    assert!(both.stderr.contains("2 sessions begin with s-"), "{both:?}");
+    let none = daemon.cli(&["session", "show", "s-ffff"]);
+    assert!(none.stderr.contains("no session s-ffff"), "{none:?}");
+}
+
+#[test]
 fn a_session_is_exported_as_events_and_as_a_document() {
     let daemon = started();
     let id = session(&daemon, "/burst 1500");

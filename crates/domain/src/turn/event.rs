@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, Ask, AskId, ToolCall, ToolUpdate};
-use crate::Timestamp;
+use crate::{Timestamp, Trace};
 
 /// A turn of one session, counted from one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -56,6 +56,9 @@ pub enum EventKind {
     TurnStarted {
         turn: TurnId,
         prompt: String,
+        /// What the turn belongs to, here and on other nodes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trace: Option<Trace>,
     },
     /// A part of the agent's answer.
     Text {

@@ -10,6 +10,7 @@ use std::{
 };
 
 use domain::{
+    Trace,
     permission::Policy,
     session::{ClientId, Effect, Input, Lease, Session, WhenBusy},
     turn::{EventKind, Raw, Stop, TurnId},
@@ -21,7 +22,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::{
     SessionRecord, SessionView,
@@ -363,7 +364,11 @@ impl SessionTask {
         else {
             return;
         };
-        let (_, prompt) = self.prompts.swap_remove(index);
+        let (_, mut prompt) = self.prompts.swap_remove(index);
+        let trace = prompt.options.trace;
+        let trace = trace.unwrap_or_else(|| Trace::new(uuid::Uuid::new_v4().as_u128()));
+        prompt.options.trace = Some(trace);
+        debug!(%trace, session = %self.record.id, turn = turn.0, "a turn begins");
         self.cancel = CancellationToken::new();
         self.record.running = Some(turn);
         self.record.last_activity_at = clock::now();
@@ -371,6 +376,7 @@ impl SessionTask {
             EventKind::TurnStarted {
                 turn,
                 prompt: prompt.text.clone(),
+                trace: Some(trace),
             },
             prompt.words.clone().filter(is_kept),
         );

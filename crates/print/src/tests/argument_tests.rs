@@ -26,6 +26,7 @@ async fn every_program_gets_its_options_and_a_prompt_that_is_no_option() {
         max_turns: Some(3),
         model: Some("m".to_owned()),
         timeout: Some(Duration::from_secs(60)),
+        trace: None,
     };
     let cases = [
         (

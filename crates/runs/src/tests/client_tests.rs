@@ -59,7 +59,10 @@ async fn a_stream_that_breaks_is_taken_up_after_the_last_event_and_the_run_is_be
     let following = async {
         let client = client(url, None);
         let create = client::prompt(None, "x");
-        let mut stream = client.run(&create, &["desk".to_owned()]).await.unwrap();
+        let mut stream = client
+            .run(&create, &["desk".to_owned()], None)
+            .await
+            .unwrap();
         let mut kinds = Vec::new();
         while let Some(event) = stream.next().await.unwrap() {
             kinds.push(event.kind);

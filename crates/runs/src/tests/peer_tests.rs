@@ -126,7 +126,7 @@ async fn the_client_follows_a_run_by_itself() {
     assert_eq!(client.manifest().await.unwrap().name, "nova9");
     assert_eq!(client.agents().await.unwrap()[0].name, "echo");
     let create = client::prompt(None, "say a\nask which?");
-    let mut stream = client.run(&create, &[]).await.unwrap();
+    let mut stream = client.run(&create, &[], None).await.unwrap();
     let mut kinds = Vec::new();
     while let Some(event) = stream.next().await.unwrap() {
         kinds.push(event.kind);
@@ -142,7 +142,7 @@ async fn the_client_follows_a_run_by_itself() {
     assert_eq!(last.unwrap().kind, "run.completed");
     assert_eq!(client.read(&run).await.unwrap().status, "completed");
     let unknown = client::prompt(Some("nobody".to_owned()), "x");
-    let refused = client.run(&unknown, &[]).await.unwrap_err();
+    let refused = client.run(&unknown, &[], None).await.unwrap_err();
     assert!(
         matches!(refused, ClientError::Refused { status: 404, .. }),
         "{refused}"

@@ -83,6 +83,7 @@ fn options(given: RunOptions) -> TurnOptions {
         max_turns: given.max_turns,
         model: given.model,
         timeout: given.timeout_ms.map(Duration::from_millis),
+        trace: None,
     }
 }
 

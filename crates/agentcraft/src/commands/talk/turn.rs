@@ -45,7 +45,7 @@ impl OwnTurn {
     /// Looks at the next event of the session.
     pub(in crate::commands) fn takes(&mut self, event: Option<&EventKind>) -> Step {
         match (self.state, event) {
-            (State::Waiting, Some(EventKind::TurnStarted { turn, prompt }))
+            (State::Waiting, Some(EventKind::TurnStarted { turn, prompt, .. }))
                 if *prompt == self.prompt =>
             {
                 self.state = State::Running(*turn);
@@ -70,6 +70,7 @@ mod tests {
         let started = |turn, prompt: &str| EventKind::TurnStarted {
             turn: TurnId(turn),
             prompt: prompt.to_owned(),
+            trace: None,
         };
         let text = || EventKind::Text {
             text: "x".to_owned(),
