@@ -15,7 +15,7 @@ use domain::{
     session::{ClientId, Lease, WhenBusy},
     turn::TurnId,
 };
-use engine::{AttachAs, CreateSession, EngineError, Keep, Note, Prompt, TurnOptions, chain};
+use engine::{AttachAs, CreateSession, EngineError, Keep, Loan, Note, Prompt, TurnOptions, chain};
 use serde_json::json;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -65,6 +65,8 @@ pub(crate) struct TaskRun {
     context: Arc<Context>,
     letters: mpsc::Receiver<Letter>,
     client: ClientId,
+    /// The agent, where it was started for this task.
+    loan: Option<Loan>,
     /// When waiting ends: for an answer, or for the end of a cancelled turn.
     deadline: Option<Instant>,
     cancelling: bool,
@@ -89,6 +91,7 @@ impl TaskRun {
             context,
             letters,
             client,
+            loan: None,
             deadline: None,
             cancelling: false,
             folding: fold::Folding::default(),
@@ -154,7 +157,11 @@ impl TaskRun {
     }
 
     async fn begin_turn(&mut self, prompt: String) -> Result<(), EngineError> {
+        self.loan = self.face.engine.borrow(&self.agent).await?;
         let session = self.session().await?;
+        if let Some(loan) = &mut self.loan {
+            loan.is_for(&session);
+        }
         let sessions = self.face.engine.sessions();
         let attach = AttachAs {
             client: self.client.clone(),
@@ -188,18 +195,12 @@ impl TaskRun {
         {
             return Ok(known);
         }
-        let create = || CreateSession {
+        let create = CreateSession {
             agent: self.agent.clone(),
             client: Some("a2a".to_owned()),
             idle_ttl: None,
         };
-        let view = match sessions.create(create()).await {
-            Err(EngineError::NotStarted { .. }) => {
-                self.face.engine.start(self.agent.as_str()).await?;
-                sessions.create(create()).await?
-            }
-            created => created?,
-        };
+        let view = sessions.create(create).await?;
         self.context.keep_session(&view.session_id).await?;
         Ok(view.session_id)
     }

@@ -68,6 +68,17 @@ pub(crate) fn write(params: &Value) -> ToolCall {
     )
 }
 
+/// A file that the agent has us read.
+pub(crate) fn read(params: &Value) -> ToolCall {
+    let path = convert::text(params, "path").unwrap_or_default();
+    act(
+        ToolKind::Read,
+        format!("read {path}"),
+        Some(path),
+        json!({ "path": path }),
+    )
+}
+
 /// A command that the agent has us run.
 pub(crate) fn run(params: &Value) -> ToolCall {
     let command = convert::text(params, "command").unwrap_or_default();
@@ -97,6 +108,22 @@ fn act(kind: ToolKind, title: String, path: Option<&str>, input: Value) -> ToolC
         content: Vec::new(),
         input: Some(input.to_string()),
         output: None,
+    }
+}
+
+/// Refuses what a rule denies. Reading is not asked about: an agent that may work in a folder may look at it.
+pub(crate) fn check(
+    sessions: &Sessions,
+    params: &Value,
+    tool: &ToolCall,
+) -> Result<(), ErrorObject> {
+    let session = convert::text(params, "sessionId").unwrap_or_default();
+    let Some((sink, _)) = sessions.questions(session) else {
+        return Ok(()); // Whoever carries it out says that there is no such session.
+    };
+    match sink.denied(tool) {
+        Some(why) => Err(ErrorObject::new(-32000, format!("{}: {why}", tool.title))),
+        None => Ok(()),
     }
 }
 

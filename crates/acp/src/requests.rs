@@ -173,7 +173,10 @@ impl Requests {
         let result = match work {
             Work::Permission(permission) => permission.ask(&self.client.sessions).await,
             Work::Question(question) => question.ask().await,
-            Work::File(params) => self.files.read(&self.tasks, &params).await?,
+            Work::File(params) => {
+                grants::check(&self.client.sessions, &params, &grants::read(&params))?;
+                self.files.read(&self.tasks, &params).await?
+            }
             Work::Write(params) => {
                 let act = grants::write(&params);
                 grants::permit(&self.client.sessions, &params, act).await?;
@@ -201,6 +204,9 @@ impl Requests {
         };
         if let Some(act) = act {
             grants::permit(&self.client.sessions, &values, act).await?;
+        }
+        if method == "fs/read_text_file" {
+            grants::check(&self.client.sessions, &values, &grants::read(&values))?;
         }
         relay.ask(method, params.as_deref()).await
     }

@@ -9,7 +9,7 @@ use std::{
 use catalog::McpServer;
 use domain::{
     Trace,
-    turn::{Answer, AskKind, EventKind, Raw, Stop},
+    turn::{Answer, AskKind, EventKind, Raw, Stop, ToolCall},
 };
 use platform::{
     Guardian, Owner, Tasks,
@@ -255,6 +255,26 @@ impl fmt::Debug for Drivers {
 pub struct SessionSink {
     log: Arc<EventLog>,
     asks: mpsc::Sender<AskRequest>,
+    rules: Option<Rules>,
+}
+
+/// What a session's policy denies, for acts that nobody is asked about.
+#[derive(Clone)]
+pub struct Rules(Arc<Denied>);
+
+type Denied = dyn Fn(&ToolCall) -> Option<String> + Send + Sync;
+
+impl Rules {
+    /// The function says why an act is denied, if it is.
+    pub fn new(denied: impl Fn(&ToolCall) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(denied))
+    }
+}
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Rules")
+    }
 }
 
 /// An ask on its way to whoever decides.
@@ -268,7 +288,25 @@ pub struct AskRequest {
 impl SessionSink {
     /// A sink into `log`, with asks going to whoever reads the other end.
     pub fn new(log: Arc<EventLog>, asks: mpsc::Sender<AskRequest>) -> Self {
-        Self { log, asks }
+        Self {
+            log,
+            asks,
+            rules: None,
+        }
+    }
+
+    /// The same, with the rules that hold in its session.
+    pub(crate) fn with_rules(mut self, rules: Rules) -> Self {
+        self.rules = Some(rules);
+        self
+    }
+
+    /// Why an act is denied that nobody is asked about, if it is. The session is told of it.
+    pub fn denied(&self, act: &ToolCall) -> Option<String> {
+        let why = self.rules.as_ref().and_then(|rules| (rules.0)(act))?;
+        let text = format!("{}: {why}", act.title);
+        self.emit(EventKind::Notice { text }, None);
+        Some(why)
     }
 
     /// Something happened.

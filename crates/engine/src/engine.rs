@@ -26,6 +26,7 @@ use platform::{Guardian, Owner, ProcessRef, Tasks};
 use store::{JournalQuery, JournalRow, Store};
 use tokio::sync::{mpsc, watch};
 
+pub use borrow::Loan;
 pub(crate) use registry::Registry;
 pub use run::{RunAgent, RunResult, RunTemplate};
 pub(crate) use source::{AgentSource, Via, surroundings};

@@ -24,9 +24,9 @@ pub use config::{EngineConfig, LauncherMode};
 pub use driver::{
     AcpProcess, AskRequest, Connecting, Continuity, Driver, DriverError, DriverFuture,
     DriverSurroundings, Drivers, EndpointAgent, EndpointDrivers, OpenSession, Opened, PrintProgram,
-    SessionSink, Turn, TurnOptions,
+    Rules, SessionSink, Turn, TurnOptions,
 };
-pub use engine::{Create, Engine, Overrides, Resolved, RunAgent, RunResult, RunTemplate};
+pub use engine::{Create, Engine, Loan, Overrides, Resolved, RunAgent, RunResult, RunTemplate};
 pub use error::{EngineError, ErrorKind};
 pub use event_log::{EventLog, Page};
 pub use library::{FileProblems, Library, Validation};

@@ -12,6 +12,10 @@ pub enum LanError {
     NoIntent { id: String },
     #[error("that is this node itself")]
     Ourselves,
+    #[error(
+        "it says that it is {name}, which is known at {url}; remove that one first, or pair with this one"
+    )]
+    KnownElsewhere { name: String, url: String },
     #[error("{what}")]
     Invalid { what: String },
     #[error("there are {max} peers already; remove some that nobody needs")]

@@ -311,6 +311,7 @@ fn class(error: &LanError) -> (StatusCode, &'static str) {
         LanError::NoFit { .. } => (StatusCode::NOT_FOUND, "no_capability"),
         LanError::NoPairing => (StatusCode::NOT_FOUND, "no_such_pairing"),
         LanError::Ourselves => (StatusCode::BAD_REQUEST, "self_loop_rejected"),
+        LanError::KnownElsewhere { .. } => (StatusCode::CONFLICT, "known_elsewhere"),
         LanError::Invalid { .. } => (StatusCode::BAD_REQUEST, "invalid_input"),
         LanError::TooMany { .. } => (StatusCode::CONFLICT, "too_many_peers"),
         LanError::TooFast { .. } | LanError::PairingBusy => {
@@ -338,6 +339,7 @@ fn hint(error: &LanError) -> (Option<String>, Option<Value>) {
         LanError::NoPeer { .. }
         | LanError::NoIntent { .. }
         | LanError::Ourselves
+        | LanError::KnownElsewhere { .. }
         | LanError::Invalid { .. }
         | LanError::TooMany { .. }
         | LanError::TooFast { .. }

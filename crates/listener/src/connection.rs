@@ -1,6 +1,11 @@
 //! Connections: accepted up to a number, encrypted where they must be, each with bounds on what it may hold up.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use axum::{Extension, Router, extract::ConnectInfo};
 use hyper::server::conn::http1;
@@ -21,6 +26,9 @@ use crate::tls::Identity;
 
 /// Connections at a time: many peers and browsers, few enough for the limit of open files.
 const CONNECTIONS_MAX: usize = 512;
+
+/// Connections of one address at a time: one machine alone never takes all places.
+const OF_ONE_ADDRESS_MAX: usize = 384;
 
 /// How long a client has for its headers; whoever dribbles them holds no place for longer.
 const HEADERS_WITHIN: Duration = Duration::from_secs(15);
@@ -46,6 +54,7 @@ pub(crate) async fn accept(
     stop: CancellationToken,
 ) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let addresses = Addresses::default();
     loop {
         let place = tokio::select! { biased;
             () = stop.cancelled() => return,
@@ -57,12 +66,17 @@ pub(crate) async fn accept(
         };
         match accepted {
             Ok((stream, remote)) => {
+                let Some(address) = addresses.enter(remote.ip()) else {
+                    debug!(%remote, "its address has too many connections");
+                    continue; // Closed at once; a place for others is worth more than words.
+                };
                 let _ = stream.set_nodelay(true); // Only slower without.
                 let connection = Connection {
                     remote,
                     router: router.clone(),
                     identity: identity.clone(),
                     place,
+                    address,
                 };
                 tasks.spawn(|stop| async move { connection.run(stream, stop).await });
             }
@@ -74,11 +88,56 @@ pub(crate) async fn accept(
     }
 }
 
+/// How many connections each address has.
+#[derive(Debug, Clone, Default)]
+struct Addresses(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+/// A connection of an address, until it is dropped.
+#[derive(Debug)]
+struct OfAddress {
+    all: Addresses,
+    address: IpAddr,
+}
+
+impl Addresses {
+    /// One more, unless there are too many.
+    fn enter(&self, address: IpAddr) -> Option<OfAddress> {
+        let mut counts = self.lock();
+        let count = counts.entry(address).or_default();
+        if *count >= OF_ONE_ADDRESS_MAX {
+            return None;
+        }
+        *count += 1;
+        drop(counts);
+        Some(OfAddress {
+            all: self.clone(),
+            address,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for OfAddress {
+    fn drop(&mut self) {
+        let mut counts = self.all.lock();
+        if let Some(count) = counts.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.address);
+            }
+        }
+    }
+}
+
 struct Connection {
     remote: SocketAddr,
     router: Router,
     identity: Option<Identity>,
     place: OwnedSemaphorePermit,
+    address: OfAddress,
 }
 
 impl Connection {
@@ -88,8 +147,9 @@ impl Connection {
             router,
             identity,
             place,
+            address,
         } = self;
-        let _place = place;
+        let _held = (place, address);
         let router = router.layer(Extension(ConnectInfo(remote)));
         let Some(identity) = identity else {
             return serve(stream, router, stop).await;
@@ -135,5 +195,24 @@ where
     };
     if let Err(error) = ended {
         debug!(%error, "a connection broke");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_address_never_takes_all_places_and_gives_them_back() {
+        let addresses = Addresses::default();
+        let [one, other] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from);
+        let held: Vec<_> = (0..OF_ONE_ADDRESS_MAX)
+            .map(|_| addresses.enter(one).unwrap())
+            .collect();
+        assert!(addresses.enter(one).is_none());
+        assert!(addresses.enter(other).is_some());
+        drop(held);
+        assert!(addresses.lock().is_empty());
+        assert!(addresses.enter(one).is_some());
     }
 }

@@ -5,6 +5,7 @@
 //! [`engine::Authenticator`] itself.
 
 mod audit;
+mod body;
 mod connection;
 mod guard;
 mod hosts;

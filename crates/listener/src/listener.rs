@@ -6,7 +6,12 @@ use std::{
     sync::Arc,
 };
 
-use axum::{Router, extract::DefaultBodyLimit, middleware, response::Response};
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Request},
+    middleware,
+    response::Response,
+};
 use engine::Records;
 use platform::Tasks;
 use tokio::net::TcpListener;
@@ -15,7 +20,7 @@ use tracing::info;
 use crate::{
     Refusal, Tls, TlsError, Tokens, Traffic,
     audit::Audit,
-    connection,
+    body, connection,
     guard::{self, Guard},
     hosts::Hosts,
     routes,
@@ -172,6 +177,9 @@ impl Listener {
             .merge(routes::router(self.tokens, scheme == "https"))
             .fallback(async || Refusal::NotFound)
             .layer(DefaultBodyLimit::max(BODY_MAX))
+            .layer(middleware::map_request(async |request: Request| {
+                body::at_some_pace(request)
+            }))
             .layer(middleware::from_fn_with_state(
                 Arc::new(guard),
                 guard::guard,

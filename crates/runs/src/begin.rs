@@ -7,10 +7,10 @@ use domain::{
     session::{ClientId, Lease, WhenBusy},
     turn::TurnId,
 };
-use engine::{AttachAs, CreateSession, EngineError, EventReader, Prompt, SessionView, TurnOptions};
+use engine::{AttachAs, CreateSession, EventReader, Loan, Prompt, SessionView, TurnOptions};
 use platform::files::Fingerprint;
 
-use crate::{calls::CallGuard, error::RunsError, lend::Loan, node::Runs, record::RunRecord};
+use crate::{calls::CallGuard, error::RunsError, node::Runs, record::RunRecord};
 
 /// A turn that was asked for.
 #[derive(Debug)]
@@ -43,17 +43,11 @@ impl Runs {
         prompt: String,
     ) -> Result<Begun, RunsError> {
         let agent = &record.agent;
-        let mut loan = self.join_loan(agent);
-        let view = match self.open_session(record).await {
-            Err(RunsError::Engine {
-                source: EngineError::NotStarted { .. },
-            }) => {
-                loan = self.lend(agent).await?;
-                self.open_session(record).await?
-            }
-            opened => opened?,
-        };
-        let id = view.session_id;
+        let mut loan = self.engine().borrow(agent).await?;
+        let id = self.open_session(record).await?.session_id;
+        if let Some(loan) = &mut loan {
+            loan.is_for(&id);
+        }
         let sessions = self.engine().sessions();
         let attach = AttachAs {
             client: client(&record.id),
@@ -67,8 +61,8 @@ impl Runs {
             .config()
             .calls
             .enter(agent.as_str(), &prompt, record.chain.clone());
-        let asked = |text: String| Prompt {
-            text,
+        let asked = Prompt {
+            text: prompt,
             options: TurnOptions {
                 trace: record.trace,
                 ..TurnOptions::default()
@@ -76,14 +70,7 @@ impl Runs {
             when_busy: WhenBusy::Queue,
             by: None,
         };
-        let turn = match sessions.prompt(&id, asked(prompt.clone())).await {
-            // A session that is taken up again may find its agent stopped.
-            Err(EngineError::NotStarted { .. }) if loan.is_none() => {
-                loan = self.lend(agent).await?;
-                sessions.prompt(&id, asked(prompt)).await?
-            }
-            asked => asked?,
-        };
+        let turn = sessions.prompt(&id, asked).await?;
         let reader = sessions.events(&id, from).await?;
         Ok(Begun {
             engine_session: id,

@@ -13,7 +13,6 @@ mod deliver;
 mod error;
 mod exchange;
 mod history;
-mod lend;
 mod log;
 mod manifest;
 mod node;

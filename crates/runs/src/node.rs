@@ -21,7 +21,6 @@ use crate::{
     config::RunsConfig,
     error::RunsError,
     exchange::{Exchange, ExchangeError},
-    lend::Lent,
     log::RunLog,
     record::{self, Failure, RUN, RunRecord},
     task::{self, Command},
@@ -51,7 +50,6 @@ struct Inner {
     live: Mutex<HashMap<String, Handle>>,
     /// One creation or taking up at a time: the same key or session must not begin two runs.
     gate: Semaphore,
-    lent: Lent,
 }
 
 /// A run that has a task.
@@ -85,7 +83,6 @@ impl Runs {
                 exchange,
                 live: Mutex::default(),
                 gate: Semaphore::new(1),
-                lent: Lent::default(),
             }),
         };
         runs.take_up()
@@ -335,10 +332,6 @@ impl Runs {
 
     pub(crate) fn records(&self) -> Records {
         self.inner.engine.records()
-    }
-
-    pub(crate) fn lent(&self) -> &Lent {
-        &self.inner.lent
     }
 
     pub(crate) async fn gate(&self) -> SemaphorePermit<'_> {

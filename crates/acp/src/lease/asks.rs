@@ -47,6 +47,12 @@ pub(super) fn question(ask: &Ask, raw: Option<&Raw>, session: &str) -> Question 
     Question { method, params }
 }
 
+/// Whether the editor answered that it has cancelled the turn.
+pub(super) fn is_cancel(result: &RawValue) -> bool {
+    let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
+    convert::text(&result["outcome"], "outcome") == Some("cancelled")
+}
+
 /// What the editor answered.
 pub(super) fn answer(ask: &Ask, result: &RawValue) -> Answer {
     let result: Value = serde_json::from_str(result.get()).unwrap_or_default();

@@ -148,7 +148,9 @@ impl Face {
     }
 
     pub(super) fn enter(&self, shown: String, room: Room) {
-        self.rooms().insert(shown, room);
+        if let Some(before) = self.rooms().insert(shown, room) {
+            before.replaced.cancel();
+        }
     }
 
     pub(super) fn room(&self, shown: &str) -> Result<Room, ErrorObject> {
@@ -258,12 +260,14 @@ impl Face {
         };
         let (room, text, words) = prompted;
         let (over, is_over) = tokio::sync::oneshot::channel();
+        let turn = Arc::new(OnceLock::new());
         let prompted = Prompted {
             text,
             words,
             responder,
             cancels,
             withdrawn: withdrawn.clone(),
+            turn: Arc::clone(&turn),
             over,
         };
         // The room answers, also if it closes before it gets this far.
@@ -274,8 +278,12 @@ impl Face {
         tokio::select! { biased;
             _ = is_over => {}
             () = withdrawn.cancelled() => {
-                room.cancels.add();
-                self.cancel(&room).await;
+                // The room looks at it as well, once there is a turn.
+                if let Some(turn) = turn.get()
+                    && let Err(error) = self.engine.sessions().cancel_turn(&room.id, *turn).await
+                {
+                    tracing::debug!(%error, session = room.id, "could not cancel");
+                }
             }
         }
     }
@@ -375,7 +383,8 @@ impl Face {
     }
 
     async fn cancel(&self, room: &Room) {
-        if let Err(error) = self.engine.sessions().cancel(&room.id).await {
+        let cancelled = self.engine.sessions().cancel_as(&room.id, self.client());
+        if let Err(error) = cancelled.await {
             tracing::debug!(%error, session = room.id, "could not cancel");
         }
     }

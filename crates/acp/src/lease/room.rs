@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     future::poll_fn,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     task::Poll,
@@ -43,6 +43,8 @@ pub(super) struct Room {
     /// What the editor does for the agent instead of this machine.
     pub(super) instead: Vec<&'static str>,
     pub(super) cancels: Cancels,
+    /// Cancelled when the editor has opened the session anew: the new room tells what happens from then on.
+    pub(super) replaced: CancellationToken,
 }
 
 /// How often the editor has cancelled: a prompt that came before a cancel is cancelled by it, however far it has got.
@@ -67,6 +69,7 @@ pub(super) struct Inbox {
     native: mpsc::Receiver<NativeRequest>,
     terminals: bool,
     cancels: Cancels,
+    replaced: CancellationToken,
 }
 
 impl Room {
@@ -80,10 +83,12 @@ impl Room {
             native: native_in,
             instead,
             cancels: Cancels::default(),
+            replaced: CancellationToken::new(),
         };
         let inbox = Inbox {
             id,
             cancels: room.cancels.clone(),
+            replaced: room.replaced.clone(),
             prompts,
             native,
             terminals,
@@ -102,6 +107,8 @@ pub(super) struct Prompted {
     pub(super) cancels: u64,
     /// Cancelled when the editor wants no answer any more.
     pub(super) withdrawn: CancellationToken,
+    /// Its turn, once it has one.
+    pub(super) turn: Arc<OnceLock<TurnId>>,
     /// Dropped when it is answered.
     pub(super) over: oneshot::Sender<()>,
 }
@@ -285,7 +292,8 @@ impl Task {
 
     async fn tell(&mut self, event: &Event) -> Result<(), Over> {
         self.seen = event.seq;
-        let told = self.replay.as_ref().is_none_or(|replay| replay.told);
+        let told = !self.inbox.replaced.is_cancelled()
+            && self.replay.as_ref().is_none_or(|replay| replay.told);
         let frames = match &event.kind {
             EventKind::TurnStarted { turn, .. } if self.turns.contains_key(turn) => {
                 self.said = None;
@@ -340,30 +348,35 @@ impl Task {
             responder,
             cancels,
             withdrawn,
+            turn: place,
             over,
         } = prompted;
         let owed = Owed {
             responder,
-            withdrawn,
+            withdrawn: withdrawn.clone(),
             _over: over,
         };
-        if self.inbox.cancels.count() != cancels {
+        let all_cancels = self.inbox.cancels.clone();
+        let is_cancelled = || withdrawn.is_cancelled() || all_cancels.count() != cancels;
+        if is_cancelled() {
             return owed.answer(&Stop::Cancelled, None).await;
         }
         let prompt = Prompt {
             text,
             options: TurnOptions::default(),
             when_busy: self.face.when_busy,
-            by: None,
+            by: Some(self.face.client()),
         };
         let sessions = self.face.engine.sessions();
-        match sessions.prompt_native(&self.inbox.id, prompt, words).await {
-            Ok(turn) => drop(self.turns.insert(turn, owed)),
+        let turn = match sessions.prompt_native(&self.inbox.id, prompt, words).await {
+            Ok(turn) => turn,
             Err(error) => return reply(owed.responder, Err(error::of_engine(&error))).await,
-        }
+        };
+        self.turns.insert(turn, owed);
+        let _ = place.set(turn); // A prompt has one turn.
         // A cancel that overtook the prompt on its way found nothing to end.
-        if self.inbox.cancels.count() != cancels
-            && let Err(error) = sessions.cancel(&self.inbox.id).await
+        if is_cancelled()
+            && let Err(error) = sessions.cancel_turn(&self.inbox.id, turn).await
         {
             tracing::debug!(%error, session = self.inbox.id, "could not cancel");
         }
@@ -378,7 +391,7 @@ impl Task {
 
     /// Asks the editor what is open and was not asked yet.
     async fn ask_editor(&mut self) {
-        if self.face.asks == Asks::Unheard {
+        if self.face.asks == Asks::Unheard || self.inbox.replaced.is_cancelled() {
             return;
         }
         let forms = self.face.abilities().forms;
@@ -468,28 +481,31 @@ impl Asking {
         let Ok(result) = answered else {
             return self.give_up().await;
         };
-        let answer = asks::answer(&self.ask, &result);
         let sessions = self.face.engine.sessions();
         let client = self.face.client();
+        if asks::is_cancel(&result) {
+            // An editor that cancels its turn says so here too, and this may come first.
+            drop(sessions.cancel_own(&self.session, client).await); // What is over needs no end.
+            return self.give_up().await;
+        }
+        let answer = asks::answer(&self.ask, &result);
+        if !self.ask.kind.takes(&answer) {
+            tracing::warn!(ask = %self.ask.id.0, "the editor chose what was not offered");
+            return self.give_up().await;
+        }
         let given = sessions.answer(&self.session, self.ask.id, answer, client);
         if let Err(error) = given.await {
             tracing::debug!(%error, "an answer of the editor came too late");
         }
     }
 
-    /// The editor cannot answer. Another client may; without one, nobody will.
+    /// The editor cannot answer. Another client may; without one that can, nobody will.
     async fn give_up(self) {
+        let denial = self.ask.kind.denial();
+        let client = self.face.client();
         let sessions = self.face.engine.sessions();
-        let alone = sessions
-            .get(&self.session)
-            .await
-            .is_ok_and(|view| view.clients <= 1);
-        if alone {
-            let denial = self.ask.kind.denial();
-            let client = self.face.client();
-            let given = sessions.answer(&self.session, self.ask.id, denial, client);
-            drop(given.await); // It may be settled meanwhile.
-        }
+        let declined = sessions.decline(&self.session, self.ask.id, denial, client);
+        drop(declined.await); // It may be settled meanwhile.
     }
 }
 

@@ -1,6 +1,6 @@
 //! `agentcraft run`: one prompt to an agent of any node over the runs API; what the run awaits is asked here.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use domain::turn::{Answer, Ask, AskId, AskKind, EventKind};
 use runs::client::{self, Client, ClientError, PeerAddress, RunStream};
@@ -38,6 +38,9 @@ struct Following<'a> {
     pressed: Arc<Notify>,
     is_cancelled: bool,
 }
+
+/// What came of waiting for an event.
+type Told = Result<Option<Event>, ClientError>;
 
 /// What ended a stream of events.
 enum Pause {
@@ -104,16 +107,7 @@ impl Following<'_> {
             if self.interrupts.take() {
                 self.interrupt(events)?;
             }
-            let pressed = self.pressed.clone();
-            let next = self.runtime.block_on(async {
-                tokio::select! { biased;
-                    () = pressed.notified() => None,
-                    event = events.next() => Some(event),
-                    () = tokio::time::sleep(PAUSE) => None,
-                }
-            });
-            let Some(event) = next else {
-                self.stream.pause(self.screen)?;
+            let Some(event) = self.next(events)? else {
                 continue;
             };
             let event = event.map_err(|error| failed(error, self.format, self.screen))?;
@@ -125,6 +119,23 @@ impl Following<'_> {
                 return Ok(pause);
             }
         }
+    }
+
+    /// The next event; nothing if Ctrl-C was pressed. Waiting is one wait, however often it is looked at: a stream that has
+    /// broken takes its time to come back.
+    fn next(&mut self, events: &mut RunStream) -> Result<Option<Told>, CommandError> {
+        let (stream, screen, pressed) = (&mut self.stream, &mut *self.screen, &self.pressed);
+        let next = self.runtime.block_on(async {
+            let mut next = pin!(events.next());
+            loop {
+                tokio::select! { biased;
+                    () = pressed.notified() => return Ok(None),
+                    event = &mut next => return Ok(Some(event)),
+                    () = tokio::time::sleep(PAUSE) => stream.pause(screen)?,
+                }
+            }
+        });
+        next.map_err(CommandError::Print)
     }
 
     fn show(&mut self, event: &Event) -> Result<Option<Pause>, CommandError> {

@@ -176,7 +176,9 @@ impl Faces<'_> {
     async fn join(&self, listener: &Listener, runs: &Runs) -> anyhow::Result<Lan> {
         let settings = &self.config.network.lan;
         let address = listener.local_addr();
-        let reach = (!address.ip().is_loopback()).then(|| Reach {
+        // A node on this machine alone may still be reached through a proxy or a tunnel, if it says where.
+        let is_reached = !address.ip().is_loopback() || self.config.network.url.is_some();
+        let reach = is_reached.then(|| Reach {
             scheme: listener.scheme(),
             port: address.port(),
             url: match (&self.config.network.url, address.ip().is_unspecified()) {
@@ -186,8 +188,9 @@ impl Faces<'_> {
             },
         });
         let discovery = match (settings.discovery, &reach) {
-            (Some(true), _) | (None, Some(_)) => Discovery::On,
-            (Some(false), _) | (None, None) => Discovery::Off,
+            (Some(true), _) => Discovery::On,
+            (None, Some(_)) if !address.ip().is_loopback() => Discovery::On,
+            (Some(false) | None, _) => Discovery::Off,
         };
         let peers = settings.peers.iter().map(|url| NewPeer {
             url: url.clone(),

@@ -1,8 +1,11 @@
 //! Agents that are started only for as long as somebody needs them: several may, and the last one to leave stops it.
+//!
+//! Starting and stopping pass one gate for each agent, so that whoever comes while the last one leaves finds it either
+//! running for as long as it wants or stopped, and never about to stop.
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use domain::{
@@ -13,52 +16,86 @@ use domain::{
 use super::Engine;
 use crate::EngineError;
 
-/// How many need each agent that was started only for them.
+type Gate = Arc<tokio::sync::Mutex<()>>;
+
+/// Who needs each agent that was started only for them.
 #[derive(Debug, Default)]
-pub(super) struct Borrowers(Mutex<BTreeMap<Name, usize>>);
+pub(super) struct Borrowers(Mutex<BTreeMap<Name, Lent>>);
+
+#[derive(Debug, Default)]
+struct Lent {
+    count: usize,
+    gate: Gate,
+}
 
 impl Borrowers {
+    fn gate(&self, name: &Name) -> Gate {
+        self.lock().entry(name.clone()).or_default().gate.clone()
+    }
+
     /// Whether the agent runs only for those who borrowed it.
-    pub(super) fn is_lent(&self, name: &Name) -> bool {
-        self.lock().contains_key(name)
+    fn is_lent(&self, name: &Name) -> bool {
+        self.lock().get(name).is_some_and(|lent| lent.count > 0)
     }
 
     fn join(&self, name: &Name) {
-        *self.lock().entry(name.clone()).or_default() += 1;
+        self.lock().entry(name.clone()).or_default().count += 1;
     }
 
     /// Says whether that was the last one.
     fn leave(&self, name: &Name) -> bool {
-        let mut lent = self.lock();
-        let Some(count) = lent.get_mut(name) else {
+        let mut all = self.lock();
+        let Some(lent) = all.get_mut(name) else {
             return false;
         };
-        *count -= 1;
-        let last = *count == 0;
-        if last {
-            lent.remove(name);
-        }
-        last
+        lent.count = lent.count.saturating_sub(1);
+        lent.count == 0
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Name, usize>> {
+    /// Forgets an agent that nobody borrows and nobody waits for.
+    fn tidy(&self, name: &Name, gate: Gate) {
+        drop(gate);
+        let mut all = self.lock();
+        let is_unused = |lent: &Lent| lent.count == 0 && Arc::strong_count(&lent.gate) == 1;
+        if all.get(name).is_some_and(is_unused) {
+            all.remove(name);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Name, Lent>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// An agent that runs for us; given back also when it is dropped.
-pub(super) struct Loan {
+#[derive(Debug)]
+pub struct Loan {
     engine: Engine,
     name: Option<Name>,
+    own: Option<String>,
 }
 
 impl Engine {
-    /// Starts the agent for as long as the loan lives, or joins those for whom it was started.
-    pub(super) async fn borrow(&self, name: &Name) -> Result<Loan, EngineError> {
+    /// Starts an agent that does not run for as long as the loan lives, or joins those for whom it was started. Nothing is
+    /// lent where the agent runs for its own sake, or needs no process.
+    pub async fn borrow(&self, name: &Name) -> Result<Option<Loan>, EngineError> {
+        let gate = self.borrowers().gate(name);
+        let passed = gate.lock().await;
+        let borrowed = self.borrow_alone(name).await;
+        drop(passed);
+        self.borrowers().tidy(name, gate);
+        borrowed
+    }
+
+    async fn borrow_alone(&self, name: &Name) -> Result<Option<Loan>, EngineError> {
+        if !self.borrowers().is_lent(name) && self.sessions().via(name)?.is_some() {
+            return Ok(None);
+        }
         self.borrowers().join(name);
         let loan = Loan {
             engine: self.clone(),
             name: Some(name.clone()),
+            own: None,
         };
         match self.start(name.as_str()).await {
             Ok(_) => {}
@@ -71,7 +108,17 @@ impl Engine {
             }) => self.wait_until_started(name).await?,
             Err(error) => return Err(error),
         }
-        Ok(loan)
+        Ok(Some(loan))
+    }
+
+    async fn give_back(&self, name: &Name, own: Option<&str>) {
+        let gate = self.borrowers().gate(name);
+        let passed = gate.lock().await;
+        if self.borrowers().leave(name) {
+            self.stop_unless_used(name, own).await;
+        }
+        drop(passed);
+        self.borrowers().tidy(name, gate);
     }
 
     /// Ends an agent that nobody borrows any more. Somebody else may have found it running and be in a session with it,
@@ -81,7 +128,7 @@ impl Engine {
         let mut others = sessions
             .iter()
             .filter(|session| Some(session.session_id.as_str()) != own);
-        if others.any(|session| session.clients > 0) {
+        if others.any(|session| session.clients > 0 || session.busy) {
             return;
         }
         let _ = self.stop(name.as_str()).await; // A failure is in the agent's status.
@@ -89,12 +136,15 @@ impl Engine {
 }
 
 impl Loan {
-    /// `own` is the session that it was borrowed for.
-    pub(super) async fn give_back(mut self, own: Option<&str>) {
-        if let Some(name) = self.name.take()
-            && self.engine.borrowers().leave(&name)
-        {
-            self.engine.stop_unless_used(&name, own).await;
+    /// Says for which session it was borrowed, which is not one of others who use the agent.
+    pub fn is_for(&mut self, session: &str) {
+        self.own = Some(session.to_owned());
+    }
+
+    /// Ends the agent, if nobody else needs it.
+    pub async fn give_back(mut self) {
+        if let Some(name) = self.name.take() {
+            self.engine.give_back(&name, self.own.as_deref()).await;
         }
     }
 }
@@ -102,11 +152,9 @@ impl Loan {
 impl Drop for Loan {
     fn drop(&mut self) {
         let Some(name) = self.name.take() else { return };
-        if self.engine.borrowers().leave(&name) {
-            let engine = self.engine.clone();
-            self.engine
-                .tasks()
-                .spawn(|_| async move { engine.stop_unless_used(&name, None).await });
-        }
+        let (engine, own) = (self.engine.clone(), self.own.take());
+        self.engine
+            .tasks()
+            .spawn(|_| async move { engine.give_back(&name, own.as_deref()).await });
     }
 }

@@ -67,14 +67,14 @@ impl Engine {
     pub async fn run(&self, run: RunAgent) -> Result<RunResult, EngineError> {
         self.refuse_when_closing()?;
         self.check_system_prompt(&run.options).await?;
-        let borrowed = match self.sessions().via(&run.name)? {
-            Some(_) if !self.borrowers().is_lent(&run.name) => None,
-            _ => Some(self.borrow(&run.name).await?),
-        };
+        let borrowed = self.borrow(&run.name).await?;
         let result = self.run_open(&run).await;
-        if let Some(loan) = borrowed {
+        if let Some(mut loan) = borrowed {
             let own = result.as_ref().ok().map(|result| result.session.as_str());
-            loan.give_back(own.or(run.session.as_deref())).await;
+            if let Some(own) = own.or(run.session.as_deref()) {
+                loan.is_for(own);
+            }
+            loan.give_back().await;
         }
         result
     }

@@ -88,6 +88,13 @@ pub(super) fn permits(policy: &Policy, act: ToolCall, workspace: &str) -> Result
     }
 }
 
+/// Why an act is denied that nobody is asked about; nothing if no rule denies it.
+pub(super) fn denied(policy: &Policy, act: &ToolCall, workspace: &str) -> Option<String> {
+    let verdict = permission::decide(policy, &Call::of(act, workspace));
+    let outcome = permission::settle(&verdict, false, Audience::Somebody);
+    (outcome == permission::Outcome::Deny).then(|| outcome.words(&verdict))
+}
+
 /// Asks whose turn waits for an answer.
 #[derive(Debug, Default)]
 pub(super) struct OpenAsks {

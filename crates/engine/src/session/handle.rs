@@ -32,6 +32,13 @@ pub(super) enum Command {
         by: ClientId,
         reply: Reply,
     },
+    /// A client that was asked cannot answer.
+    Decline {
+        ask: AskId,
+        denial: Answer,
+        by: ClientId,
+        reply: Reply,
+    },
     Attach {
         client: ClientId,
         answers: bool,
@@ -53,6 +60,8 @@ pub(super) enum Cancel {
     Turn(TurnId),
     /// Those that a client has asked for and that are not over.
     AskedBy(ClientId),
+    /// The same; or, for a client that has asked for nothing, the one that runs.
+    AsSeenBy(ClientId),
 }
 
 /// Whoever waits for what a command brings about.

@@ -332,6 +332,29 @@ impl Sessions {
         self.ask(id, |reply| Command::Cancel { what, reply }).await
     }
 
+    /// Ends what a client has asked for, or, if that is nothing, the turn that it sees running.
+    pub async fn cancel_as(&self, id: &str, client: ClientId) -> Result<(), EngineError> {
+        let what = Cancel::AsSeenBy(client);
+        self.ask(id, |reply| Command::Cancel { what, reply }).await
+    }
+
+    /// A client cannot answer what it was asked: another one may; if none can, `denial` is the answer.
+    pub async fn decline(
+        &self,
+        id: &str,
+        ask: AskId,
+        denial: Answer,
+        by: ClientId,
+    ) -> Result<(), EngineError> {
+        self.ask(id, |reply| Command::Decline {
+            ask,
+            denial,
+            by,
+            reply,
+        })
+        .await
+    }
+
     /// Answers an ask; the first answer wins.
     pub async fn answer(
         &self,

@@ -26,13 +26,13 @@ use tracing::{debug, warn};
 
 use super::{
     SessionRecord, SessionView,
-    asks::OpenAsks,
+    asks::{self, OpenAsks},
     binding::Slot,
     handle::{Cancel, Command, Handle, OpenReply, Reply},
     work::{Done, Opener, TurnWork, WaitingPrompt},
 };
 use crate::{
-    AskRequest, EngineError, EventLog, SessionSink, agent::chain, clock, engine::AgentSource,
+    AskRequest, EngineError, EventLog, Rules, SessionSink, agent::chain, clock, engine::AgentSource,
 };
 use keeping::Kept;
 
@@ -107,11 +107,13 @@ pub(super) fn spawn(record: SessionRecord, next_seq: u64, around: &Arc<Surroundi
     let agent_id = record.agent_id.clone();
     let reach = (record.agent.clone(), record.via);
     let machine = Session::new(record.idle_ttl(), record.turns, clock::now());
+    let mut record = record;
+    record.lease = machine.lease(); // Whoever was there is gone, if a daemon before us kept it.
     let (view_in, view) = watch::channel(record.past_view(next_seq - 1));
     let slot = Slot::new(record.agent_session.clone());
     let cwd = record.cwd.clone();
     let mut task = SessionTask {
-        sink: SessionSink::new(log.clone(), asks_in),
+        sink: SessionSink::new(log.clone(), asks_in).with_rules(rules(&record, around)),
         tick_at: Some(Instant::now() + record.idle_ttl()),
         record,
         machine,
@@ -141,6 +143,19 @@ pub(super) fn spawn(record: SessionRecord, next_seq: u64, around: &Arc<Surroundi
         log,
         view,
     }
+}
+
+/// What the policy denies whoever is there to ask.
+fn rules(record: &SessionRecord, around: &Arc<Surroundings>) -> Rules {
+    let around = Arc::clone(around);
+    let (agent, workspace) = (
+        record.agent.clone(),
+        record.cwd.to_string_lossy().into_owned(),
+    );
+    Rules::new(move |act| {
+        let policy = around.agents.policy(&agent, &around.node_policy);
+        asks::denied(&policy, act, &workspace)
+    })
 }
 
 impl SessionTask {
@@ -223,6 +238,21 @@ impl SessionTask {
                 self.answer(reply, Input::Answered { ask, answer, by })
                     .await;
             }
+            Command::Decline {
+                ask,
+                denial: answer,
+                by,
+                reply,
+            } => {
+                let others = self.answering.iter().any(|client| *client != by);
+                match others {
+                    true => drop(reply.send(Ok(()))), // One of them may answer.
+                    false => {
+                        self.answer(reply, Input::Answered { ask, answer, by })
+                            .await;
+                    }
+                }
+            }
             Command::Attach {
                 client,
                 answers,
@@ -271,16 +301,22 @@ impl SessionTask {
         let turns = match what {
             Cancel::Running => return self.input(Input::Cancel { turn: None }).await,
             Cancel::Turn(turn) => vec![turn],
-            Cancel::AskedBy(client) => {
-                let asked = self.askers.iter().filter(|(_, by)| **by == client);
-                // Those that wait first, so that none of them begins.
-                asked.map(|(turn, _)| *turn).rev().collect()
-            }
+            Cancel::AskedBy(client) => self.asked_by(&client),
+            Cancel::AsSeenBy(client) => match self.asked_by(&client) {
+                own if own.is_empty() => return self.input(Input::Cancel { turn: None }).await,
+                own => own,
+            },
         };
         for turn in turns {
             self.input(Input::Cancel { turn: Some(turn) }).await?;
         }
         Ok(())
+    }
+
+    /// What a client has asked for: what waits first, so that none of it begins when the rest is ended.
+    fn asked_by(&self, client: &ClientId) -> Vec<TurnId> {
+        let asked = self.askers.iter().filter(|(_, by)| *by == client);
+        asked.map(|(turn, _)| *turn).rev().collect()
     }
 
     async fn on_done(&mut self, done: Done) {

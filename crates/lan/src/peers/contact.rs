@@ -48,18 +48,49 @@ impl Peers {
         if self.node().is(&id) {
             return Err(LanError::Ourselves);
         }
+        let moves = match self.get(&id) {
+            Ok(known) => known.url != url,
+            Err(_) => false,
+        };
+        if moves {
+            self.check_move(&id, &new, fingerprint.as_deref())?;
+        }
         self.ensure(stranger(&id, &manifest.name, url.clone(), Origin::Added))
             .await?;
         let peer = self
             .change(&id, |peer| {
                 peer.origin = Origin::Added;
                 peer.url = url;
+                if moves && fingerprint != peer.fingerprint {
+                    // What was trusted there is not trusted here.
+                    (peer.token, peer.fingerprint) = (None, None);
+                }
                 peer.token = new.token.or(peer.token.take());
                 peer.fingerprint = fingerprint.or(peer.fingerprint.take());
                 met(peer, manifest, agents);
             })
             .await?;
         Ok(peer.view())
+    }
+
+    /// Anybody may say that it is a node that is known elsewhere: it shows its certificate, or whoever adds it brings a
+    /// token for it.
+    fn check_move(
+        &self,
+        id: &str,
+        new: &NewPeer,
+        fingerprint: Option<&str>,
+    ) -> Result<(), LanError> {
+        let known = self.get(id)?;
+        let is_trusted = known.token.is_some() || known.fingerprint.is_some();
+        let is_proved = fingerprint.is_some() && fingerprint == known.fingerprint.as_deref();
+        if is_trusted && !is_proved && new.token.is_none() {
+            return Err(LanError::KnownElsewhere {
+                name: known.alias.to_string(),
+                url: known.url,
+            });
+        }
+        Ok(())
     }
 
     /// Asks whether a peer is there.
