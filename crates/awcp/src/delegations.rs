@@ -487,6 +487,7 @@ impl Delegations {
     /// Removes what is left of delegations that have ended: exports, archives on their way, and the shadow repositories,
     /// after which there is nothing to audit or to undo. Says how many things went.
     pub async fn prune(&self) -> Result<usize, DelegationError> {
+        self.clean_up_again().await;
         let mut removed = 0;
         for root in [
             self.node.exports_root(),
@@ -513,6 +514,21 @@ impl Delegations {
             }
         }
         Ok(removed)
+    }
+
+    /// What could not be given back at the end is tried once more.
+    async fn clean_up_again(&self) {
+        let is_due = |view: &DelegationView| view.state.is_end() && view.cleanup_due;
+        let hosts: Vec<_> = self.node.hosts().values().cloned().collect();
+        for handle in hosts.iter().filter(|it| is_due(&it.view.borrow())) {
+            let again = HostEvent::Input(HostInput::Recover);
+            let _ = handle.inputs.send(again).await; // It has ended meanwhile.
+        }
+        let remotes: Vec<_> = self.node.remotes().values().cloned().collect();
+        for handle in remotes.iter().filter(|it| is_due(&it.view.borrow())) {
+            let again = RemoteEvent::Input(RemoteInput::Recover);
+            let _ = handle.events.send(again).await; // As above.
+        }
     }
 
     /// Whether this caller may say something about lending.

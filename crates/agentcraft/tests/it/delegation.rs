@@ -132,7 +132,9 @@ impl Pair {
             }
         }
         let (home, daemon) = (self.remote.home(), self.remote.pid());
-        eventually("no mount is left", || mounts_below(&home, daemon).is_empty());
+        eventually("no mount is left", || {
+            mounts_below(&home, daemon).is_empty()
+        });
         eventually("no sshfs is left", || {
             processes_about(&home, "sshfs").is_empty()
         });

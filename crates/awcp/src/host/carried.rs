@@ -133,7 +133,7 @@ impl Carried {
             tasks.spawn(|stop| async move {
                 tokio::select! { biased;
                     () = stop.cancelled() => {}
-                    () = self.follow(executor, events) => {}
+                    () = self.follow(executor, Some(events)) => {}
                 }
             });
         }
@@ -156,8 +156,8 @@ impl Carried {
         .await
     }
 
-    /// Hears how it goes, to the end; of the delegation here if that comes first.
-    async fn follow(self, executor: Executor, events: Events) {
+    /// Hears how it goes, to the end; of the delegation here if that comes first. Without events it is asked.
+    pub(super) async fn follow(self, executor: Executor, events: Option<Events>) {
         let heard = tokio::select! { biased;
             () = self.inputs.closed() => return,
             heard = self.hear(&executor, events) => heard,
@@ -176,8 +176,12 @@ impl Carried {
         }
     }
 
-    async fn hear(&self, executor: &Executor, events: Events) -> Heard {
-        match hear(events).await {
+    async fn hear(&self, executor: &Executor, events: Option<Events>) -> Heard {
+        let heard = match events {
+            Some(events) => hear(events).await,
+            None => None,
+        };
+        match heard {
             Some(heard) => heard,
             None => self.ask(executor).await,
         }

@@ -329,3 +329,34 @@ async fn a_mount_point_that_is_not_empty_is_denied_when_invited_and_again_before
     assert_eq!(failure.code, Code::MountpointDenied, "{failure:?}");
     host.delegations.cancel(&id, "enough").await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_could_not_be_removed_at_the_end_is_removed_by_pruning() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[("a", "1")]);
+    let id = host.lend(create(&remote, &dir, "wait")).await;
+    remote.saw("waiting").await;
+    let root = remote.home.path().join("mounts");
+    // A mount point that cannot be removed: something is mounted on it.
+    let point = root.join(&id);
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "tmpfs"])
+        .arg(&point)
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        return; // Only root may mount.
+    }
+    host.delegations.cancel(&id, "enough").await.unwrap();
+    let mut handle = remote.delegations.node.remote(&host.id(&id)).unwrap();
+    let ended = handle.view.wait_for(|view| view.state.is_end());
+    let view = tokio::time::timeout(super::scene::PATIENCE, ended)
+        .await
+        .unwrap()
+        .unwrap()
+        .clone();
+    let unmounted = std::process::Command::new("umount").arg(&point).status();
+    assert!(unmounted.unwrap().success());
+    assert!(view.cleanup_due, "{view:?}");
+    remote.delegations.prune().await.unwrap();
+    remote.left_nothing(&id).await;
+}

@@ -35,6 +35,8 @@ enum Habit {
     Escapes,
     /// Never ends, whatever the lease says.
     NeverEnds,
+    /// Works until the test says go.
+    WaitsForAWord,
 }
 
 #[derive(Debug)]
@@ -104,7 +106,7 @@ impl Executor {
         let ids = json!(["snap_0123456789ab"]);
         let done = line("done", json!({ "summary": "did it", "snapshotIds": ids }));
         match self.habit {
-            Habit::NeverEnds => std::future::pending().await,
+            Habit::NeverEnds | Habit::WaitsForAWord => std::future::pending().await,
             Habit::LosesItsEvents => format!(": keepalive\n\n{running}"),
             Habit::ForgetsItsChanges => format!("{running}{done}"),
             Habit::Tells | Habit::Escapes => {
@@ -220,7 +222,13 @@ async fn result(State(it): State<Arc<Executor>>) -> Json<Value> {
         *questions += 1;
         *questions
     };
-    if it.habit == Habit::LosesItsEvents && question < 3 {
+    let is_going = it.told.borrow().iter().any(|it| it["type"] == "go");
+    let is_working = match it.habit {
+        Habit::LosesItsEvents => question < 3,
+        Habit::WaitsForAWord => !is_going,
+        Habit::Tells | Habit::ForgetsItsChanges | Habit::Escapes | Habit::NeverEnds => false,
+    };
+    if is_working {
         return Json(json!({ "status": "running" }));
     }
     let snapshot = it.work().await;
@@ -315,5 +323,26 @@ async fn a_lease_ends_at_home_although_the_executor_never_ends() {
     assert_eq!(view.state, Phase::Expired, "{view:?}");
     executor.was_told("cancel").await;
     assert_eq!(read(&dir, "a"), "1");
+    host.gave_back();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_restarts_still_gets_the_result_of_a_released_executor() {
+    let (host, elsewhere) = (Scene::new(|_| {}).await, Scene::new(|_| {}).await);
+    let (url, executor) = Executor::beside(&elsewhere, Habit::WaitsForAWord).await;
+    let dir = host.workspace(&[("a", "1")]);
+    let id = host.lend(lend(&host, &url, &dir)).await;
+    let mut handle = host.delegations.node.host(&host.id(&id)).unwrap();
+    let running = handle.view.wait_for(|view| view.state == Phase::Running);
+    let _ = tokio::time::timeout(PATIENCE, running)
+        .await
+        .unwrap()
+        .unwrap();
+    drop(handle);
+    let host = host.restart().await;
+    executor.hear(json!({ "type": "go" }));
+    let view = host.ended(&id).await;
+    assert_eq!(view.state, Phase::Completed, "{view:?}");
+    assert_eq!(read(&dir, "a"), "made there");
     host.gave_back();
 }

@@ -262,12 +262,7 @@ pub const METHODS: &[Method] = &[
         "Delegation",
         &[GenericBusiness],
     ),
-    method(
-        "delegation.prune",
-        "{}",
-        "{ removed }",
-        &[GenericBusiness],
-    ),
+    method("delegation.prune", "{}", "{ removed }", &[GenericBusiness]),
     method(
         "journal.query",
         "{ agent?, session?, kind?, since?, afterSeq?, grep?, limit? }",

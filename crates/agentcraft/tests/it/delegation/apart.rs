@@ -105,12 +105,18 @@ fn the_lease_ends_both_sides(plane: &str) {
     let Some(apart) = Apart::new() else { return };
     let (state, written) = apart.cut(plane, &[], |_| {});
     assert_eq!(state, "expired", "{plane}");
-    assert_eq!(ticks(&apart.app()), written, "{plane}: written after the end");
+    assert_eq!(
+        ticks(&apart.app()),
+        written,
+        "{plane}: written after the end"
+    );
     assert_eq!(read(apart.app().join("a.txt")), "one\n", "{plane}");
     // And both go on as if nothing had been.
-    let lent = apart
-        .pair
-        .delegate(&apart.app(), "/run echo two > a.txt", &["--transport", plane]);
+    let lent = apart.pair.delegate(
+        &apart.app(),
+        "/run echo two > a.txt",
+        &["--transport", plane],
+    );
     assert_eq!(lent.code, 0, "{plane}: {lent:?}");
     assert_eq!(read(apart.app().join("a.txt")), "two\n", "{plane}");
 }

@@ -69,10 +69,7 @@ fn what_the_other_side_says_reaches_its_delegation_through_the_socket() {
     });
     client.ok("delegation.message", say(failed));
     let end = wait(&mut client, &id);
-    assert_eq!(
-        end["ending"]["error"]["message"], "the disk broke",
-        "{end}"
-    );
+    assert_eq!(end["ending"]["error"]["message"], "the disk broke", "{end}");
     // The same message, to the side that works: it obeys.
     let mut remote = pair.remote.client();
     let cancelled = remote.ok("delegation.cancel", json!({ "delegationId": id }));
@@ -82,10 +79,7 @@ fn what_the_other_side_says_reaches_its_delegation_through_the_socket() {
     );
     let start = json!({ "type": "INVITE", "delegation_id": "../x", "version": "1" });
     let answer = remote.ok("delegation.message", say(start));
-    assert_eq!(
-        answer["message"]["awcp"]["code"], "DECLINED",
-        "{answer}"
-    );
+    assert_eq!(answer["message"]["awcp"]["code"], "DECLINED", "{answer}");
     pair.left_nothing();
 }
 
@@ -100,13 +94,55 @@ fn what_the_socket_is_asked_wrongly_about_delegations_is_refused_in_words() {
         params
     };
     for (method, params, code, key, value) in [
-        ("delegation.create", with("dir", json!("here")), "INVALID_PARAMS", "field", "dir"),
-        ("delegation.create", with("access", json!("wx")), "INVALID_PARAMS", "field", "access"),
-        ("delegation.create", json!({}), "INVALID_PARAMS", "field", "peerUrl"),
-        ("delegation.message", json!({"message": {}}), "INVALID_PARAMS", "field", "message"),
-        ("delegation.create", create(&pair, "/pwd"), "GENERIC_BUSINESS", "code", "DECLINED"),
-        ("delegation.status", json!({"delegationId": "../x"}), "GENERIC_BUSINESS", "delegationId", "../x"),
-        ("delegation.wait", json!({"delegationId": "dlg_0"}), "GENERIC_BUSINESS", "delegationId", "dlg_0"),
+        (
+            "delegation.create",
+            with("dir", json!("here")),
+            "INVALID_PARAMS",
+            "field",
+            "dir",
+        ),
+        (
+            "delegation.create",
+            with("access", json!("wx")),
+            "INVALID_PARAMS",
+            "field",
+            "access",
+        ),
+        (
+            "delegation.create",
+            json!({}),
+            "INVALID_PARAMS",
+            "field",
+            "peerUrl",
+        ),
+        (
+            "delegation.message",
+            json!({"message": {}}),
+            "INVALID_PARAMS",
+            "field",
+            "message",
+        ),
+        (
+            "delegation.create",
+            create(&pair, "/pwd"),
+            "GENERIC_BUSINESS",
+            "code",
+            "DECLINED",
+        ),
+        (
+            "delegation.status",
+            json!({"delegationId": "../x"}),
+            "GENERIC_BUSINESS",
+            "delegationId",
+            "../x",
+        ),
+        (
+            "delegation.wait",
+            json!({"delegationId": "dlg_0"}),
+            "GENERIC_BUSINESS",
+            "delegationId",
+            "dlg_0",
+        ),
     ] {
         let error = client.call(method, params).unwrap_err();
         assert_eq!(error.data["errorCode"], code, "{method}: {error:?}");

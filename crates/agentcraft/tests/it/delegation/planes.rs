@@ -122,9 +122,16 @@ fn no_setting_of_git_changes_what_is_lent_or_told() {
         assert_eq!(end["state"], "completed", "{plane}: {end}");
         assert_eq!(read(folder.join("a.txt")), "two\r\n", "{plane}");
         let diff = pair.host.cli(&["delegation", "diff", &id]).stdout;
-        assert!(diff.contains("--- a/a.txt") && diff.contains("+two"), "{plane}: {diff}");
+        assert!(
+            diff.contains("--- a/a.txt") && diff.contains("+two"),
+            "{plane}: {diff}"
+        );
         assert!(!diff.contains("b.txt"), "{plane}: {diff}");
-        assert_eq!(pair.host.cli(&["delegation", "undo", &id]).code, 0, "{plane}");
+        assert_eq!(
+            pair.host.cli(&["delegation", "undo", &id]).code,
+            0,
+            "{plane}"
+        );
         assert_eq!(read(folder.join("a.txt")), "one\r\n", "{plane}");
         pair.left_nothing();
     }
@@ -181,7 +188,8 @@ fn a_crate_is_built_on_the_mount() {
         return;
     }
     let pair = Pair::new();
-    let manifest = "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
+    let manifest =
+        "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
     let folder = pair.folder(&[
         ("Cargo.toml", manifest),
         ("src/lib.rs", "pub fn answer() -> u32 { 42 }\n"),
