@@ -3,14 +3,13 @@
 use std::{
     fs,
     path::PathBuf,
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
-use serde_json::Value;
-use testkit::kill;
-
 use super::{ARCHIVE, Pair, SSHFS, can_mount, planes, processes_about, read};
+use serde_json::Value;
 
 /// Moments of one test; four tests have twenty.
 const MOMENTS: u32 = 5;
@@ -36,7 +35,11 @@ impl Victim {
             Self::Agent => pair.remote.agent_processes(),
         };
         for pid in pids {
-            kill(pid, "KILL");
+            // It may have ended since it was looked for.
+            let _ = Command::new("kill")
+                .args(["-KILL", &pid.to_string()])
+                .stderr(Stdio::null())
+                .status();
         }
     }
 
@@ -76,8 +79,11 @@ fn live(pair: &Pair) -> Vec<String> {
 
 fn killed_at_every_moment(victim: Victim, planes: &[&str]) {
     let mut pair = Pair::new();
-    for (number, plane) in (0..MOMENTS).zip(planes.iter().cycle()) {
-        let whole = undisturbed(&pair, plane);
+    let whole: Vec<_> = planes
+        .iter()
+        .map(|plane| (plane, undisturbed(&pair, plane)))
+        .collect();
+    for (number, (plane, whole)) in (0..MOMENTS).zip(whole.into_iter().cycle()) {
         let folder = folder(&pair);
         let moment = whole * (2 * number + 1) / (2 * MOMENTS);
         let story = format!("{victim:?} at {moment:?} of {whole:?} over {plane}");
@@ -93,8 +99,8 @@ fn killed_at_every_moment(victim: Victim, planes: &[&str]) {
             plane,
         ]);
         let mut lending = lending
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
             .spawn()
             .unwrap();
         // The moment is what is tried here; whatever it hits must be survived.

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command};
 
-use super::{Pair, SSHFS, can_mount, planes, read};
+use super::{ARCHIVE, Pair, SSHFS, can_mount, planes, read};
 
 /// Everything that git, an editor, a database and a build do to files, as a script that fails where one of them would.
 const EVERYDAY: &str = r#"
@@ -266,22 +266,32 @@ fn changes_wait_until_they_are_applied_or_discarded() {
     pair.left_nothing();
 }
 
+fn ten_thousand_files(plane: &str) {
+    let pair = Pair::new();
+    let folder = pair.folder(&[("a.txt", "one\n")]);
+    for number in 0..10_000 {
+        let path = folder.join(format!("d{}/f{number}", number % 100));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{number}\n")).unwrap();
+    }
+    let task = "/run find . -type f | wc -l && for n in $(seq 0 99); do echo x > d$n/new; done";
+    let lent = pair.delegate(&folder, task, &["--transport", plane]);
+    assert_eq!(lent.code, 0, "{plane}: {lent:?}");
+    assert!(lent.stdout.contains("10001"), "{plane}: {lent:?}");
+    assert!(folder.join("d99/new").exists(), "{plane}");
+    pair.left_nothing();
+}
+
 #[test]
-#[ignore = "slow: ten thousand files over each plane"]
-fn ten_thousand_files_travel() {
-    for plane in planes() {
-        let pair = Pair::new();
-        let folder = pair.folder(&[("a.txt", "one\n")]);
-        for number in 0..10_000 {
-            let path = folder.join(format!("d{}/f{number}", number % 100));
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, format!("{number}\n")).unwrap();
-        }
-        let task = "/run find . -type f | wc -l && for n in $(seq 0 99); do echo x > d$n/new; done";
-        let lent = pair.delegate(&folder, task, &["--transport", plane]);
-        assert_eq!(lent.code, 0, "{plane}: {lent:?}");
-        assert!(lent.stdout.contains("10001"), "{plane}: {lent:?}");
-        assert!(folder.join("d99/new").exists(), "{plane}");
-        pair.left_nothing();
+#[ignore = "slow: ten thousand files there and back"]
+fn slow_ten_thousand_files_travel_in_an_archive() {
+    ten_thousand_files(ARCHIVE);
+}
+
+#[test]
+#[ignore = "slow: ten thousand files over a mount"]
+fn slow_ten_thousand_files_are_there_on_a_mount() {
+    if can_mount() {
+        ten_thousand_files(SSHFS);
     }
 }
