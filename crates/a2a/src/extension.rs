@@ -23,6 +23,11 @@ pub trait Extension: Send + Sync + fmt::Debug {
         message: &'a Message,
         call: &'a ExtensionCall,
     ) -> ExtensionFuture<'a, Option<Vec<Part>>>;
+
+    /// Whether this id is that of something of its own, which has been ended for the caller.
+    fn cancel<'a>(&'a self, _id: &'a str, _call: &'a ExtensionCall) -> ExtensionFuture<'a, bool> {
+        Box::pin(std::future::ready(false))
+    }
 }
 
 /// Who sends a message, and to whom.

@@ -70,11 +70,7 @@ impl Face {
     }
 
     async fn ask_extensions(&self, call: &Call, message: &Message) -> Option<Message> {
-        let around = ExtensionCall {
-            caller: call.caller.clone(),
-            agent: call.target.agent().map(str::to_owned),
-            declared: call.declared.clone(),
-        };
+        let around = around(call);
         for extension in &self.extensions {
             if let Some(parts) = extension.handle(message, &around).await {
                 let id = uuid::Uuid::new_v4().to_string();
@@ -189,6 +185,11 @@ impl Face {
 
     /// Stops a task, and tells how it ended.
     pub(crate) async fn cancel(&self, call: &Call, id: &str) -> Result<Task, Refusal> {
+        for extension in &self.extensions {
+            if extension.cancel(id, &around(call)).await {
+                return Ok(ended(id));
+            }
+        }
         let found = self.find(call, id).await?;
         let not_cancelable = |state: TaskState| {
             let words = format!("the task is over: {}", state.as_v03());
@@ -327,4 +328,29 @@ pub(crate) fn check_history(length: Option<i64>) -> Result<(), Refusal> {
 
 fn fresh_id() -> String {
     uuid::Uuid::new_v4().to_string()
+}
+
+/// Who calls, as extensions are told.
+fn around(call: &Call) -> ExtensionCall {
+    ExtensionCall {
+        caller: call.caller.clone(),
+        agent: call.target.agent().map(str::to_owned),
+        declared: call.declared.clone(),
+    }
+}
+
+/// How something that an extension has ended looks to a client, which knows it by its id alone.
+fn ended(id: &str) -> Task {
+    Task {
+        id: id.to_owned(),
+        context_id: id.to_owned(),
+        status: TaskStatus {
+            state: TaskState::Canceled,
+            message: None,
+            timestamp: None,
+        },
+        artifacts: Vec::new(),
+        history: Vec::new(),
+        metadata: None,
+    }
 }

@@ -152,6 +152,7 @@ async fn live(config: &Config, announce: impl FnOnce(&Ready)) -> anyhow::Result<
         shutdown: asked_to_stop.clone(),
         editor: serve_editor,
         proxies: Proxies::default(),
+        lender: network::lender(endpoints.lending().clone()),
     });
     let serving = tasks.child();
     tasks.spawn(|_| socket::serve(listener, service, serving.clone()));

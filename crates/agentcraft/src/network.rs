@@ -2,6 +2,7 @@
 
 mod faces;
 mod grants;
+mod lender;
 mod lending;
 mod metrics;
 mod offices;
@@ -21,6 +22,7 @@ use tracing::warn;
 
 use faces::Faces;
 pub(crate) use faces::{Children, node_name};
+pub(crate) use lender::lender;
 
 use crate::config::{Certificate, Config, Listen, Network, Trust};
 use crate::endpoints::Endpoints;

@@ -1,31 +1,26 @@
 //! The API of lending: create, watch, cancel, look at what was changed, take it back; and what peers say.
 
-use std::{path::PathBuf, time::Duration};
+mod after;
+mod create;
+
+use std::time::Duration;
 
 use domain::{
-    Name,
-    delegation::{
-        Access, Code, DelegationId, Failure, Host, HostInput, LockDecision, Offer, Phase,
-        RemoteInput, Size, Transport,
-    },
+    delegation::{DelegationId, HostInput, RemoteInput},
     lifecycle::Force,
 };
 use engine::{Caller, Engine, Stored, Which};
 use platform::{Guardian, Owner, Tasks, files};
 use sftp::{HostKey, Server};
 
+pub use create::{Create, Secrets};
+
 use crate::{
     AwcpConfig, DelegationError, clock, convert,
     host::{HostEvent, HostTask},
     node::Node,
-    peer::Found,
-    record::{
-        DelegationView, HOST_KIND, HostRecord, Keeping, REMOTE_KIND, RemoteRecord, SnapshotStatus,
-        Task, note,
-    },
+    record::{DelegationView, HOST_KIND, HostRecord, REMOTE_KIND, RemoteRecord, note},
     remote::{RemoteEvent, RemoteTask},
-    shadow::AuditReport,
-    survey,
 };
 
 /// Delegations that are listed, and taken up after a restart, at once.
@@ -44,45 +39,6 @@ pub const INVITE_RIGHT: &str = "delegations:invite";
 #[derive(Debug, Clone)]
 pub struct Delegations {
     pub(crate) node: Node,
-}
-
-/// What to lend, to whom, for what.
-#[derive(Clone)]
-pub struct Create {
-    /// The peer's address, or that of its card.
-    pub peer_url: String,
-    /// For the peer.
-    pub token: Option<String>,
-    pub dir: PathBuf,
-    /// A few words for people; the prompt's first line if absent.
-    pub description: Option<String>,
-    pub prompt: String,
-    pub access: Access,
-    pub ttl: Duration,
-    /// The best first; none means what this node can serve.
-    pub transports: Vec<Transport>,
-    pub quota_bytes: Option<u64>,
-    pub secrets: Secrets,
-    pub keeping: Keeping,
-    /// The round before this one, of which this is the next.
-    pub continues: Option<String>,
-}
-
-/// What becomes of files that look like secrets.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Secrets {
-    #[default]
-    Refuse,
-    Lend,
-}
-
-impl std::fmt::Debug for Create {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Create")
-            .field("peer_url", &self.peer_url)
-            .field("dir", &self.dir)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Delegations {
@@ -180,134 +136,6 @@ impl Delegations {
                 tracing::warn!(agent = agent.name, %error, "an agent of a lent workspace is left");
             }
         }
-    }
-
-    /// Looks at the workspace and at the peer, and begins. Nothing has been made if this fails.
-    pub async fn create(&self, create: Create) -> Result<DelegationId, DelegationError> {
-        let dir = files::resolve(&create.dir);
-        let offer = self.offer(&create)?;
-        let (size, mut offer) = self.survey(&create, dir.clone(), offer).await?;
-        let found = self
-            .node
-            .peers()
-            .find(&create.peer_url, create.token.as_deref());
-        if let Found::Executor(_) = found.await? {
-            // The only transport of that dialect that works everywhere.
-            offer.transports.retain(|it| *it == Transport::Archive);
-            if offer.transports.is_empty() {
-                return Err(DelegationError::Refused(Failure::with_hint(
-                    Code::DepMissing,
-                    "the peer speaks the released dialect, which takes archives alone",
-                    "lend an archive",
-                )));
-            }
-        }
-        let id = format!("dlg_{}", uuid::Uuid::new_v4().simple());
-        let id = DelegationId(Name::parse(&id).expect("letters and digits are a name"));
-        let now = clock::now();
-        let waits = self.node.config().waits;
-        let (machine, effects) = Host::new(id.clone(), offer, waits, now);
-        let description = create
-            .description
-            .unwrap_or_else(|| create.prompt.lines().next().unwrap_or_default().to_owned());
-        let record = HostRecord {
-            machine,
-            peer_url: create.peer_url,
-            token: create.token,
-            dir,
-            task: Task {
-                description,
-                prompt: create.prompt,
-            },
-            quota_bytes: create.quota_bytes.unwrap_or(self.node.config().quota_bytes),
-            size,
-            secret: None,
-            checksum: None,
-            agreement: None,
-            created_at: now,
-            log: Vec::new(),
-            keeping: create.keeping,
-            snapshot: None,
-            continues: create.continues,
-        };
-        let records = self.node.records();
-        let keep = engine::Keep::Live;
-        records
-            .put(HOST_KIND, &id.to_string(), keep, &record, None)
-            .await?;
-        self.begin_host(record, effects);
-        Ok(id)
-    }
-
-    fn offer(&self, create: &Create) -> Result<Offer, DelegationError> {
-        let mut transports = create.transports.clone();
-        if create.keeping != Keeping::Auto {
-            // A mount changes the folder itself, so nothing could wait.
-            if !transports.is_empty() && !transports.contains(&Transport::Archive) {
-                return Err(DelegationError::Refused(Failure::with_hint(
-                    Code::DepMissing,
-                    "changes of a mount are there at once and cannot be staged",
-                    "lend an archive, or let the changes be applied",
-                )));
-            }
-            transports = vec![Transport::Archive];
-        }
-        if transports.is_empty() {
-            transports.push(Transport::Archive);
-            if self.node.sftp().is_some() {
-                transports.insert(0, Transport::Sshfs);
-            }
-        }
-        if self.node.sftp().is_none() {
-            transports.retain(|transport| *transport != Transport::Sshfs);
-        }
-        if transports.is_empty() {
-            return Err(DelegationError::Refused(Failure::with_hint(
-                Code::DepMissing,
-                "this host serves no workspaces for mounting",
-                "give it an address to serve them on, or lend an archive",
-            )));
-        }
-        Ok(Offer {
-            access: create.access,
-            ttl: create.ttl,
-            transports,
-        })
-    }
-
-    async fn survey(
-        &self,
-        create: &Create,
-        dir: PathBuf,
-        mut offer: Offer,
-    ) -> Result<(Size, Offer), DelegationError> {
-        let max = self.node.config().size_max;
-        let folder = dir.clone();
-        let looking = self.node.tasks().spawn_blocking(move |_| {
-            files::list(&folder).map_err(|_| DelegationError::Folder {
-                dir: folder.clone(),
-            })?;
-            survey::survey(&folder, max).map_err(DelegationError::Refused)
-        });
-        let survey = looking.await.map_err(|_| DelegationError::ShuttingDown)??;
-        if create.secrets == Secrets::Refuse {
-            if !survey.sensitive.is_empty() {
-                return Err(DelegationError::Refused(survey::refuse_sensitive(
-                    &survey.sensitive,
-                )));
-            }
-            if !survey.sensitive_ignored.is_empty() {
-                // A mount shows what an archive leaves at home.
-                offer
-                    .transports
-                    .retain(|transport| *transport == Transport::Archive);
-            }
-            if offer.transports.is_empty() {
-                let failure = survey::refuse_sensitive(&survey.sensitive_ignored);
-                return Err(DelegationError::Refused(failure));
-            }
-        }
-        Ok((survey.size, offer))
     }
 
     fn begin_host(&self, record: HostRecord, effects: Vec<domain::delegation::HostEffect>) {
@@ -408,61 +236,6 @@ impl Delegations {
         self.get(id).await
     }
 
-    /// What was changed, once the result has been taken home.
-    pub async fn audit(&self, id: &str) -> Result<AuditReport, DelegationError> {
-        let record = self.host_record(id).await?;
-        if record.machine.phase() != Phase::Completed {
-            let why = format!(
-                "it is {}, and only a completed one has a result",
-                record.machine.phase()
-            );
-            return Err(DelegationError::Audit {
-                id: id.to_owned(),
-                why,
-            });
-        }
-        let shadow = self.node.shadow(record.machine.id(), &record.dir);
-        let report = shadow.report().await;
-        report.map_err(|why| DelegationError::Audit {
-            id: id.to_owned(),
-            why,
-        })
-    }
-
-    /// Takes the result back, unless its files have changed since or the folder is lent.
-    pub async fn undo(&self, id: &str) -> Result<(), DelegationError> {
-        let record = self.host_record(id).await?;
-        let nothing = |why: String| DelegationError::NothingToUndo {
-            id: id.to_owned(),
-            why,
-        };
-        if record.machine.phase() != Phase::Completed {
-            return Err(nothing(format!("it is {}", record.machine.phase())));
-        }
-        if record
-            .snapshot
-            .as_ref()
-            .is_some_and(|it| it.status != SnapshotStatus::Applied)
-        {
-            return Err(nothing("its changes were not applied".to_owned()));
-        }
-        let guard = format!("undo-{}", uuid::Uuid::new_v4().simple());
-        let guard = DelegationId(Name::parse(&guard).expect("letters and digits are a name"));
-        let decision = self.node.request_lock(&guard, &record.dir, Access::Rw);
-        let undone = match decision {
-            Ok(LockDecision::Granted) => {
-                self.node
-                    .shadow(record.machine.id(), &record.dir)
-                    .undo()
-                    .await
-            }
-            Ok(LockDecision::Queued { .. }) => Err("its folder is lent now".to_owned()),
-            Err(error) => Err(error.to_string()),
-        };
-        self.node.release_lock(&guard);
-        undone.map_err(nothing)
-    }
-
     /// Ends it, on whichever side this node is; returns when it has ended here.
     pub async fn cancel(&self, id: &str, reason: &str) -> Result<DelegationView, DelegationError> {
         let view = self.get(id).await?;
@@ -482,37 +255,6 @@ impl Delegations {
             let _ = handle.view.wait_for(|view| view.state.is_end()).await; // As above.
         }
         self.get(id).await
-    }
-
-    /// Removes what is left of delegations that have ended: exports, archives on their way, and the shadow repositories,
-    /// after which there is nothing to audit or to undo. Says how many things went.
-    pub async fn prune(&self) -> Result<usize, DelegationError> {
-        let mut removed = 0;
-        for root in [
-            self.node.exports_root(),
-            self.node.audits_root(),
-            self.node.stage_root(),
-            self.node.results_root(),
-        ] {
-            for path in files::list(&root)? {
-                let name = path.file_stem().and_then(|name| name.to_str());
-                let id = name.and_then(convert::id);
-                let lives = id.is_some_and(|id| {
-                    self.node.host(&id).is_some() || self.node.remote(&id).is_some()
-                });
-                if !lives {
-                    let removing = self
-                        .node
-                        .tasks()
-                        .spawn_blocking(move |_| files::remove_tree(&path));
-                    removing
-                        .await
-                        .map_err(|_| DelegationError::ShuttingDown)??;
-                    removed += 1;
-                }
-            }
-        }
-        Ok(removed)
     }
 
     /// Whether this caller may say something about lending.

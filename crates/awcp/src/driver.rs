@@ -39,6 +39,11 @@ impl Lending {
         let _ = self.delegations.set(delegations); // A node has one.
     }
 
+    /// The delegations of the node, once it lends.
+    pub fn delegations(&self) -> Option<&Delegations> {
+        self.delegations.get()
+    }
+
     /// A driver for the peer that the template names: `url`, where its card is found; `dir`, what is lent instead of the
     /// session's folder; `tokenEnv`, the variable that holds the token for it; `access`, `ttlSecs`, `transport`.
     pub fn driver(&self, agent: &EndpointAgent) -> Result<Arc<dyn Driver>, DriverError> {

@@ -132,6 +132,22 @@ impl Delegations {
         self.ask_remote(id, caller, ask, Some(start.mount)).await
     }
 
+    /// Ends the work on a delegation whose host cancels the task of that id; whether it is one of that host's.
+    pub async fn cancel_task(&self, id: &str, caller: &Caller) -> bool {
+        let Some(id) = convert::id(id) else {
+            return false;
+        };
+        let handle = self.node.remote(&id);
+        let Some(mut handle) = handle.filter(|handle| handle.caller == caller.name) else {
+            return false;
+        };
+        let reason = "the host cancelled the task".to_owned();
+        let cancel = RemoteEvent::Input(RemoteInput::Cancel { reason });
+        let _ = handle.events.send(cancel).await; // It has ended meanwhile.
+        let _ = handle.view.wait_for(|view| view.state.is_end()).await; // As above.
+        true
+    }
+
     /// Says something to a delegation that was taken and lives.
     pub(crate) async fn tell_taken(&self, id: &DelegationId, input: RemoteInput) -> bool {
         match self.node.remote(id) {

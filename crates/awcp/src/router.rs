@@ -1,6 +1,6 @@
 //! The HTTP face: the archive plane and the way home for remotes, and the daemon's own API for commands.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use axum::{
     Extension, Json, Router,
@@ -10,14 +10,14 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use domain::delegation::{Access, DelegationId, HostInput, Transport};
+use domain::delegation::{Access, DelegationId, HostInput};
 use engine::Caller;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use wire::awcp::seed::Message;
 
 use crate::{
-    Create, DelegationError, Delegations, Keeping, Secrets, convert,
+    CreateRequest, DelegationError, Delegations, convert,
     host::{ARCHIVE, DELTA, HostEvent, HostHandle},
     peer::PeerError,
     spool::{self, SpoolError},
@@ -30,7 +30,10 @@ const MESSAGE_MAX: usize = 4 * 1024 * 1024;
 const WAIT_MAX: Duration = Duration::from_secs(10 * 60);
 const WAIT_DEFAULT: Duration = Duration::from_secs(60);
 
-const TTL_DEFAULT: u64 = 60 * 60;
+/// For how long a wait is answered that may be this long.
+pub fn wait_limit(wanted: Option<Duration>) -> Duration {
+    wanted.unwrap_or(WAIT_DEFAULT).min(WAIT_MAX)
+}
 
 /// Everything, for a node whose listener puts a [`Caller`] on each request. What [`peer_router`] serves needs none.
 pub fn router(delegations: Delegations) -> Router {
@@ -221,43 +224,6 @@ async fn message(
     said.map(Json).map_err(failed)
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct CreateBody {
-    peer_url: String,
-    #[serde(default)]
-    token: Option<String>,
-    dir: PathBuf,
-    #[serde(default)]
-    description: Option<String>,
-    prompt: String,
-    #[serde(default = "read_write")]
-    access: Access,
-    #[serde(default = "an_hour")]
-    ttl_secs: u64,
-    #[serde(default)]
-    transports: Vec<Transport>,
-    #[serde(default)]
-    quota_bytes: Option<u64>,
-    /// Files that look like secrets are lent too.
-    #[serde(default)]
-    lend_secrets: bool,
-    /// What becomes of the changes: `auto`, `staged` or `discard`.
-    #[serde(default)]
-    keeping: Keeping,
-    /// Answer at once, and not when it has ended.
-    #[serde(default)]
-    background: bool,
-}
-
-fn read_write() -> Access {
-    Access::Rw
-}
-
-fn an_hour() -> u64 {
-    TTL_DEFAULT
-}
-
 fn allow(caller: Option<Extension<Caller>>) -> Result<(), Refusal> {
     let caller = caller.map(|Extension(caller)| caller);
     match Delegations::permits(caller.as_ref()) {
@@ -272,32 +238,16 @@ fn allow(caller: Option<Extension<Caller>>) -> Result<(), Refusal> {
 async fn create(
     State(delegations): State<Delegations>,
     caller: Option<Extension<Caller>>,
-    Json(body): Json<CreateBody>,
+    Json(request): Json<CreateRequest>,
 ) -> Answer {
     allow(caller)?;
-    if !body.dir.is_absolute() {
+    if !request.dir.is_absolute() {
         let words = "`dir` is an absolute path";
         return Err(Refusal::new(StatusCode::BAD_REQUEST, words));
     }
-    let create = Create {
-        peer_url: body.peer_url,
-        token: body.token,
-        dir: body.dir,
-        description: body.description,
-        prompt: body.prompt,
-        access: body.access,
-        ttl: Duration::from_secs(body.ttl_secs),
-        transports: body.transports,
-        quota_bytes: body.quota_bytes,
-        secrets: match body.lend_secrets {
-            true => Secrets::Lend,
-            false => Secrets::Refuse,
-        },
-        keeping: body.keeping,
-        continues: None,
-    };
-    let id = delegations.create(create).await?.to_string();
-    let view = match body.background {
+    let background = request.background;
+    let id = delegations.create(request.into()).await?.to_string();
+    let view = match background {
         true => delegations.get(&id).await?,
         false => delegations.wait(&id, WAIT_MAX).await?,
     };
@@ -333,8 +283,7 @@ async fn wait(
     Query(query): Query<WaitQuery>,
 ) -> Answer {
     allow(caller)?;
-    let limit = query.timeout.map_or(WAIT_DEFAULT, Duration::from_secs);
-    let limit = limit.min(WAIT_MAX);
+    let limit = wait_limit(query.timeout.map(Duration::from_secs));
     let view = match query.beyond {
         None => delegations.wait(&id, limit).await?,
         Some(lines) => delegations.wait_beyond(&id, lines, limit).await?,

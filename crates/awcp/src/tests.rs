@@ -2,6 +2,7 @@
 
 mod archive_tests;
 mod ends_tests;
+mod executor_tests;
 mod faces_tests;
 mod released_tests;
 mod restart_tests;

@@ -2,6 +2,7 @@
 
 mod agent;
 mod component;
+mod delegation;
 mod proxy;
 mod run;
 mod service;
@@ -80,6 +81,14 @@ const HANDLERS: &[(&str, Handler)] = &[
     handler!("proxy.forward", proxy::forward),
     handler!("proxy.envCallback", proxy::callback),
     handler!("proxy.disconnect", proxy::disconnect),
+    handler!("delegation.create", delegation::create),
+    handler!("delegation.message", delegation::message),
+    handler!("delegation.list", delegation::list),
+    handler!("delegation.status", delegation::status),
+    handler!("delegation.wait", delegation::wait),
+    handler!("delegation.audit", delegation::audit),
+    handler!("delegation.cancel", delegation::cancel),
+    handler!("delegation.prune", delegation::prune),
     handler!("journal.query", session::journal),
     handler!("daemon.shutdown", service::shutdown),
 ];

@@ -8,6 +8,7 @@ mod convert;
 mod editor;
 mod error;
 mod handlers;
+mod lending;
 mod listener;
 mod params;
 mod proxies;
@@ -15,6 +16,7 @@ mod server;
 
 pub use client::{CallError, Client, ConnectError, Incoming, Message, Outgoing};
 pub use editor::{EditorAsks, EditorFolder, EditorLink, ServeEditor};
+pub use lending::{Lender, LendingAnswer, LendingCall, LendingParameters, LendingRefusal};
 pub use listener::{BindError, Listener};
 pub use proxies::Proxies;
 pub use server::{Service, serve};

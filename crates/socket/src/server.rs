@@ -22,7 +22,7 @@ use tracing::{debug, warn};
 use wire::daemon::ErrorCode;
 
 use crate::{
-    Listener, Proxies, ServeEditor,
+    Lender, Listener, Proxies, ServeEditor,
     attachments::Attachments,
     editor::{self, Lease},
     error::{self, RpcError},
@@ -56,6 +56,8 @@ pub struct Service {
     pub editor: ServeEditor,
     /// Editors that speak through `proxy.forward`.
     pub proxies: Proxies,
+    /// Lends folders.
+    pub lender: Lender,
 }
 
 /// The connection that a request came on.
@@ -78,6 +80,11 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// For who understands them better.
+    pub(crate) fn raw_params(&self) -> Option<Box<RawValue>> {
+        self.params.clone()
+    }
+
     pub(crate) fn params<P: DeserializeOwned>(&self) -> Result<P, RpcError> {
         params::parse(self.params.as_deref())
     }

@@ -1,6 +1,7 @@
 //! The daemon's socket: its methods, their parameters and results, and its error codes.
 
 mod agent;
+mod delegation;
 mod errors;
 mod methods;
 mod proxy;
@@ -12,6 +13,7 @@ pub use agent::{
     AgentMeta, AttachParams, CreateParams, DestroyParams, DetachParams, DetachResult, Overrides,
     ResolveParams, ResolveResult, WorkDirConflict,
 };
+pub use delegation::{DelegationIdParams, DelegationMessage, DelegationWaitParams};
 pub use errors::{ErrorCode, ErrorData};
 pub use methods::{METHODS, Method};
 pub use proxy::{

@@ -44,6 +44,10 @@ impl Extension for LentWorkspaces {
             Some(vec![Part::data(reply)])
         })
     }
+
+    fn cancel<'a>(&'a self, id: &'a str, call: &'a ExtensionCall) -> ExtensionFuture<'a, bool> {
+        Box::pin(self.delegations.cancel_task(id, &call.caller))
+    }
 }
 
 /// The part of the message that is about lending, with the secret beside it.

@@ -25,8 +25,17 @@ const ELSEWHERE: [&str; 7] = [
 ];
 
 /// The first words of methods; a code span that begins so must name one.
-const FAMILIES: [&str; 9] = [
-    "agent", "daemon", "mcp", "prompt", "proxy", "session", "skill", "template", "workflow",
+const FAMILIES: [&str; 10] = [
+    "agent",
+    "daemon",
+    "delegation",
+    "mcp",
+    "prompt",
+    "proxy",
+    "session",
+    "skill",
+    "template",
+    "workflow",
 ];
 
 fn contract() -> String {

@@ -1,7 +1,10 @@
 //! Lending between two nodes: two real daemons, the command line on one of them, an agent that works on the other.
 
+mod apart;
 mod ends;
 mod faces;
+mod kills;
+mod methods;
 mod planes;
 mod sandbox;
 
@@ -9,10 +12,11 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use serde_json::{Value, json};
-use testkit::{Output, TestDaemon, eventually};
+use testkit::{Builder, Output, TestDaemon, eventually};
 
 use crate::node;
 
@@ -25,6 +29,8 @@ struct Pair {
     host: TestDaemon,
     remote: TestDaemon,
     token: PathBuf,
+    /// Where the host finds the remote, if that is not where the remote finds itself.
+    url: Option<String>,
 }
 
 impl Pair {
@@ -34,11 +40,9 @@ impl Pair {
 
     /// The remote has these settings in addition.
     fn with(settings: &str) -> Self {
-        let host = node()
-            .listening()
-            .file("config.toml", "[lending]\nsftp = \"127.0.0.1:0\"\n");
+        let host = listening().file("config.toml", "[lending]\nsftp = \"127.0.0.1:0\"\n");
         let remote = format!("[lending]\nexecutor = \"worker\"\n{settings}");
-        let remote = node().listening().file("config.toml", remote);
+        let remote = listening().file("config.toml", remote);
         Self::of(host.start(), remote.start())
     }
 
@@ -58,6 +62,7 @@ impl Pair {
             host,
             remote,
             token,
+            url: None,
         }
     }
 
@@ -75,7 +80,8 @@ impl Pair {
 
     /// `agentcraft delegate`, as a person would type it.
     fn delegate(&self, folder: &Path, task: &str, more: &[&str]) -> Output {
-        let (url, folder) = (self.remote.url(), folder.to_str().unwrap());
+        let url = self.url.clone().unwrap_or_else(|| self.remote.url());
+        let folder = folder.to_str().unwrap();
         let token = self.token.to_str().unwrap();
         let fixed = [
             "delegate",
@@ -125,8 +131,10 @@ impl Pair {
                 });
             }
         }
-        let home = self.remote.home();
-        eventually("no mount is left", || mounts_below(&home).is_empty());
+        let (home, daemon) = (self.remote.home(), self.remote.pid());
+        eventually("no mount is left", || {
+            mounts_below(&home, daemon).is_empty()
+        });
         eventually("no sshfs is left", || {
             processes_about(&home, "sshfs").is_empty()
         });
@@ -142,6 +150,15 @@ impl Pair {
     }
 }
 
+/// A node with an address that nobody else has, so that it comes back where it was after it was killed.
+fn listening() -> Builder {
+    static NUMBER: AtomicU32 = AtomicU32::new(1);
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let address = format!("127.{}.{low}.{number}:7420", high.max(1));
+    node().listening().env("AGENTCRAFT_LISTEN", address)
+}
+
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();
@@ -149,9 +166,10 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
-fn mounts_below(folder: &Path) -> Vec<String> {
+/// As the daemon sees them: on a machine of its own it has mounts of its own.
+fn mounts_below(folder: &Path, daemon: u32) -> Vec<String> {
     let folder = folder.to_str().unwrap();
-    let mounts = fs::read_to_string("/proc/mounts").unwrap();
+    let mounts = fs::read_to_string(format!("/proc/{daemon}/mounts")).unwrap();
     let below = mounts.lines().filter(|line| line.contains(folder));
     below.map(str::to_owned).collect()
 }

@@ -2,7 +2,7 @@
 
 mod circles;
 mod found;
-mod lan;
+pub(crate) mod lan;
 mod stories;
 mod trust;
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use domain::delegation::{
-    Access, Code, DelegationId, Failure, Grant, HostEffect, HostInput, LockDecision, Transport,
+    Access, Code, DelegationId, Failure, Grant, HostEffect, HostInput, LockDecision, Phase,
+    Transport,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -252,12 +253,28 @@ impl HostTask {
 
     fn restore(&mut self, grant: &Grant, transport: Transport) {
         match transport {
-            Transport::Archive => self.open_gate(grant),
+            Transport::Archive => {
+                self.open_gate(grant);
+                if self.record.machine.phase() == Phase::Running {
+                    self.listen_again();
+                }
+            }
             Transport::Sshfs => {
                 let words = "the host was restarted, and the credential went with it";
                 self.later(HostInput::Fail(Failure::new(Code::TaskFailed, words)));
             }
         }
+    }
+
+    /// Whoever told us by events has lost us; everybody else finds us where we were.
+    fn listen_again(&self) {
+        let voice = self.voice();
+        self.node.tasks().spawn(|stop| async move {
+            tokio::select! { biased;
+                () = stop.cancelled() => {}
+                () = voice.listen_again() => {}
+            }
+        });
     }
 
     async fn revoke(&mut self) {
@@ -338,16 +355,34 @@ impl Voice {
         let found = self.node.peers().find(&self.url, self.token.as_deref());
         match found.await? {
             Found::Peer(peer) => peer.send(&message.to_data(), limit).await,
-            Found::Executor(executor) => {
-                let carried = Carried {
-                    node: self.node.clone(),
-                    id: self.id.clone(),
-                    access: self.access,
-                    limits: self.limits,
-                    token: self.token.clone(),
-                    inputs: self.own.clone(),
-                };
-                carried.say(executor, message.clone(), limit).await
+            Found::Executor(executor) => self.carried().say(executor, message.clone(), limit).await,
+        }
+    }
+
+    fn carried(&self) -> Carried {
+        Carried {
+            node: self.node.clone(),
+            id: self.id.clone(),
+            access: self.access,
+            limits: self.limits,
+            token: self.token.clone(),
+            inputs: self.own.clone(),
+        }
+    }
+
+    async fn listen_again(&self) {
+        let mut attempt = 1;
+        while attempt <= ATTEMPTS {
+            let found = self.node.peers().find(&self.url, self.token.as_deref());
+            match found.await {
+                Ok(Found::Executor(executor)) => {
+                    return self.carried().follow(executor, None).await;
+                }
+                Err(PeerError::Unreachable { .. }) => {
+                    tokio::time::sleep(PAUSE * attempt).await;
+                    attempt += 1;
+                }
+                Ok(Found::Peer(_)) | Err(_) => return,
             }
         }
     }

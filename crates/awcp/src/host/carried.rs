@@ -30,7 +30,8 @@ const RETENTION_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 /// Between two questions for the result, when the events were lost.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Questions without an answer until it is given up.
+/// Questions in a row without an answer until it is given up. Who answers that it still works is asked on: the lease
+/// has an end.
 const QUESTIONS_MAX: u32 = 30;
 
 /// One delegation to such an executor.
@@ -132,7 +133,7 @@ impl Carried {
             tasks.spawn(|stop| async move {
                 tokio::select! { biased;
                     () = stop.cancelled() => {}
-                    () = self.follow(executor, events) => {}
+                    () = self.follow(executor, Some(events)) => {}
                 }
             });
         }
@@ -155,11 +156,11 @@ impl Carried {
         .await
     }
 
-    /// Hears how it goes, to the end.
-    async fn follow(self, executor: Executor, events: Events) {
-        let heard = match hear(events).await {
-            Some(heard) => heard,
-            None => self.ask(&executor).await,
+    /// Hears how it goes, to the end; of the delegation here if that comes first. Without events it is asked.
+    pub(super) async fn follow(self, executor: Executor, events: Option<Events>) {
+        let heard = tokio::select! { biased;
+            () = self.inputs.closed() => return,
+            heard = self.hear(&executor, events) => heard,
         };
         let input = match heard {
             Heard::Failed(failure) => HostInput::RemoteFailed(failure),
@@ -175,12 +176,25 @@ impl Carried {
         }
     }
 
-    /// The events were lost; the result is kept until it is acknowledged.
+    async fn hear(&self, executor: &Executor, events: Option<Events>) -> Heard {
+        let heard = match events {
+            Some(events) => hear(events).await,
+            None => None,
+        };
+        match heard {
+            Some(heard) => heard,
+            None => self.ask(executor).await,
+        }
+    }
+
+    /// The events were lost, or part of them; the result is kept until it is acknowledged.
     async fn ask(&self, executor: &Executor) -> Heard {
-        for _ in 0..QUESTIONS_MAX {
+        let mut unanswered = 0;
+        while unanswered < QUESTIONS_MAX {
+            unanswered += 1;
             if let Ok(result) = executor.result(&self.id.to_string()).await {
                 match (result.status, result.error) {
-                    (ResultStatus::Running, _) => {}
+                    (ResultStatus::Running, _) => unanswered = 0,
                     (ResultStatus::Completed, _) => {
                         return Heard::Done {
                             report: report(result.summary.unwrap_or_default(), result.highlights),
@@ -274,7 +288,8 @@ fn report(summary: String, highlights: Option<Vec<String>>) -> Report {
     }
 }
 
-/// Nothing if the stream ended before its end was told.
+/// Nothing if the stream ended before its end was told, or tells of changes that it does not bring: to who comes late it
+/// repeats the end alone.
 async fn hear(mut events: Events) -> Option<Heard> {
     let mut snapshot = None;
     loop {
@@ -285,8 +300,12 @@ async fn hear(mut events: Events) -> Option<Heard> {
             Event::Done {
                 summary,
                 highlights,
+                snapshot_ids,
                 ..
             } => {
+                if snapshot.is_none() && snapshot_ids.is_some_and(|ids| !ids.is_empty()) {
+                    return None;
+                }
                 let report = report(summary, highlights);
                 return Some(Heard::Done { report, snapshot });
             }

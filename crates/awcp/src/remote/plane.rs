@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use archive::{Checksum, Delta, Folder, Limits, Manifest, everything};
+use archive::{ArchiveError, Checksum, Delta, Folder, Limits, Manifest, everything};
 use domain::delegation::{Access, Code, DelegationId, Failure};
 use platform::files;
 use sftp::mount::{Connection, HostTrust, Links, Mount, MountError, MountKey, MountPlan};
@@ -109,7 +109,7 @@ impl Bringing {
             let file = Stoppable { inner: file, stop };
             let into = Folder::open(&point).map_err(|error| failed(&error))?;
             let unpacked = archive::unpack(file, expected, &into, &limits);
-            unpacked.map_err(|error| failed(&error))
+            unpacked.map_err(|error| not_unpacked(&error))
         });
         let unpacked = unpacking.await.unwrap_or_else(|_| Err(closing()))?;
         Ok(Plane::Unpacked {
@@ -134,7 +134,7 @@ impl Bringing {
         let unpacking = self.node.tasks().spawn_blocking(move |_| {
             let file = spool::open_seekable(&stage, ZIPPED).map_err(|error| failed(&error))?;
             let into = Folder::open(&point).map_err(|error| failed(&error))?;
-            archive::unpack_zip(file, &into, &limits).map_err(|error| failed(&error))?;
+            archive::unpack_zip(file, &into, &limits).map_err(|error| not_unpacked(&error))?;
             if stop.is_cancelled() {
                 return Err(Failure::new(Code::Cancelled, "it was stopped"));
             }
@@ -364,6 +364,17 @@ fn not_fetched(error: &PeerError) -> Failure {
         | PeerError::NoWay { .. }
         | PeerError::Unreachable { .. } => Failure::new(Code::MountFailed, error.to_string()),
     }
+}
+
+fn not_unpacked(error: &ArchiveError) -> Failure {
+    let code = match error {
+        ArchiveError::NotEmpty => Code::MountpointDenied,
+        ArchiveError::Refused(_)
+        | ArchiveError::Failed { .. }
+        | ArchiveError::Stream { .. }
+        | ArchiveError::Changed { .. } => Code::MountFailed,
+    };
+    Failure::new(code, chain(error))
 }
 
 fn not_mounted(error: &MountError) -> Failure {

@@ -272,3 +272,91 @@ async fn secrets_are_neither_shown_nor_in_the_journal() {
     }
     host.delegations.cancel(&id, "enough").await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mount_point_that_is_not_empty_is_denied_when_invited_and_again_before_it_is_used() {
+    let remote = Scene::new(|_| {}).await;
+    let owner = Caller::owner();
+    let say = async |data: serde_json::Value| {
+        let answer = remote.delegations.handle_message(&data, &owner).await;
+        answer.unwrap()["awcp"].clone()
+    };
+    let invite = |id: &str, transport: &str| {
+        json!({ "awcp": {
+            "version": "1", "type": "INVITE", "delegation_id": id,
+            "task": { "description": "d", "prompt": "list" },
+            "lease": { "ttl_seconds": 60, "access_mode": "rw" },
+            "workspace": { "export_name": "w" },
+            "requirements": { "transport": transport },
+        }})
+    };
+    let point = |id: &str| remote.home.path().join("mounts").join(id);
+    std::fs::create_dir(point("d-taken")).unwrap();
+    std::fs::write(point("d-taken").join("mine"), "m").unwrap();
+    let answer = say(invite("d-taken", "archive")).await;
+    assert_eq!(answer["code"], "MOUNTPOINT_DENIED", "{answer}");
+    assert_eq!(read(&point("d-taken"), "mine"), "m");
+
+    // Somebody puts a file there between ACCEPT and START.
+    let host = Scene::new(|_| {}).await;
+    let dir = host.workspace(&[("a", "1")]);
+    let id = host.lend(create(&remote, &dir, "list\nwait")).await;
+    remote.saw("waiting").await;
+    let handle = host.delegations.node.host(&host.id(&id)).unwrap();
+    let secret = handle.gate.lock().secret.clone().unwrap();
+    let accept = say(invite("d-late", "archive")).await;
+    assert_eq!(accept["type"], "ACCEPT", "{accept}");
+    std::fs::write(point("d-late").join("planted"), "p").unwrap();
+    let start = json!({ "awcp": {
+        "type": "START", "delegation_id": "d-late",
+        "lease": { "expires_at": "2999-01-01T00:00:00Z", "access_mode": "rw" },
+        "mount": {
+            "transport": "archive", "export_locator": format!("{}/awcp/{id}/archive", host.url),
+            "credential": { "token": secret },
+        },
+    }});
+    say(start).await;
+    let late = remote.id("d-late");
+    if let Some(mut handle) = remote.delegations.node.remote(&late) {
+        let ended = handle.view.wait_for(|view| view.state.is_end());
+        let waited = tokio::time::timeout(super::scene::PATIENCE, ended).await;
+        let _ = waited.unwrap(); // It may have ended at once.
+    }
+    let view = remote.delegations.get_taken(&late).await.unwrap();
+    let Some(Ending::Error(failure)) = &view.ending else {
+        panic!("{view:?}")
+    };
+    assert_eq!(failure.code, Code::MountpointDenied, "{failure:?}");
+    host.delegations.cancel(&id, "enough").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_could_not_be_removed_at_the_end_is_removed_by_pruning() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[("a", "1")]);
+    let id = host.lend(create(&remote, &dir, "wait")).await;
+    remote.saw("waiting").await;
+    let root = remote.home.path().join("mounts");
+    // A mount point that cannot be removed: something is mounted on it.
+    let point = root.join(&id);
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "tmpfs"])
+        .arg(&point)
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        return; // Only root may mount.
+    }
+    host.delegations.cancel(&id, "enough").await.unwrap();
+    let mut handle = remote.delegations.node.remote(&host.id(&id)).unwrap();
+    let ended = handle.view.wait_for(|view| view.state.is_end());
+    let view = tokio::time::timeout(super::scene::PATIENCE, ended)
+        .await
+        .unwrap()
+        .unwrap()
+        .clone();
+    let unmounted = std::process::Command::new("umount").arg(&point).status();
+    assert!(unmounted.unwrap().success());
+    assert!(view.cleanup_due, "{view:?}");
+    remote.delegations.prune().await.unwrap();
+    remote.left_nothing(&id).await;
+}

@@ -207,6 +207,28 @@ async fn what_makes_no_sense_is_refused_in_words_and_nothing_breaks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_asks_after_an_unknown_delegation_learns_of_no_other() {
+    let it = Delegator::new(|_| {}).await;
+    it.accepted(ID, "cat a").await;
+    let zip = zipped(&[("a", b"one")]);
+    let mut said = Vec::new();
+    said.push(it.post("", &start("dlg_unknown", &zip)).await);
+    said.push(it.get("/tasks/dlg_unknown/result").await);
+    said.push(it.post("/tasks/dlg_unknown/ack", &json!({})).await);
+    said.push(it.post("/cancel/dlg_unknown", &json!({})).await);
+    said.push(it.get("/status").await);
+    for (status, answer) in said {
+        assert!(status < 500, "{status}: {answer}");
+        assert!(!answer.to_string().contains(ID), "{answer}");
+    }
+    // Nor has any of it touched the one that is there.
+    let (_, answer) = it.post("", &start(ID, &zip)).await;
+    assert_eq!(answer, json!({ "ok": true }));
+    let events = it.events(ID).await;
+    assert_eq!(events.last().unwrap()["type"], "done", "{events:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_archive_that_is_not_what_its_checksum_says_is_told_as_that() {
     let it = Delegator::new(|_| {}).await;
     it.accepted(ID, "cat a").await;

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command};
 
-use super::{Pair, SSHFS, can_mount, planes, read};
+use super::{ARCHIVE, Pair, SSHFS, can_mount, planes, read};
 
 /// Everything that git, an editor, a database and a build do to files, as a script that fails where one of them would.
 const EVERYDAY: &str = r#"
@@ -103,30 +103,117 @@ fn git_and_everyday_tools_work_in_what_was_lent() {
     }
 }
 
+/// Settings that a person may have, each of which would break a program that trusts git's defaults.
+const GIT_SETTINGS: &str = "[init]\n\tdefaultBranch = trunk\n[commit]\n\tgpgSign = true\n[gpg]\n\tprogram = /bin/false\n\
+    [core]\n\tautocrlf = true\n\thooksPath = /nonexistent\n\tpager = false\n[diff]\n\tnoprefix = true\n\texternal = /bin/false\n";
+
+#[test]
+fn no_setting_of_git_changes_what_is_lent_or_told() {
+    for plane in planes() {
+        let pair = Pair::new();
+        for daemon in [&pair.host, &pair.remote] {
+            let settings = daemon.home().parent().unwrap().join(".gitconfig");
+            fs::write(settings, GIT_SETTINGS).unwrap();
+        }
+        let folder = pair.folder(&[("a.txt", "one\r\n"), ("b.txt", "b\n")]);
+        let task = "/run printf 'two\\r\\n' > a.txt";
+        let id = pair.begin(&folder, task, &["--transport", plane]);
+        let end = pair.ended(&id);
+        assert_eq!(end["state"], "completed", "{plane}: {end}");
+        assert_eq!(read(folder.join("a.txt")), "two\r\n", "{plane}");
+        let diff = pair.host.cli(&["delegation", "diff", &id]).stdout;
+        assert!(
+            diff.contains("--- a/a.txt") && diff.contains("+two"),
+            "{plane}: {diff}"
+        );
+        assert!(!diff.contains("b.txt"), "{plane}: {diff}");
+        assert_eq!(
+            pair.host.cli(&["delegation", "undo", &id]).code,
+            0,
+            "{plane}"
+        );
+        assert_eq!(read(folder.join("a.txt")), "one\r\n", "{plane}");
+        pair.left_nothing();
+    }
+}
+
+/// Writes, changes and removes rows with a journal on disk, in two processes, and has the file checked.
+const DATABASE: &str = r#"
+import sqlite3, subprocess, sys
+file = sqlite3.connect("data.db")
+file.execute("create table t(x)")
+file.executemany("insert into t values (?)", [(number,) for number in range(1000)])
+file.commit()
+file.execute("update t set x = x + 1")
+file.rollback()
+file.execute("delete from t where x >= 3")
+file.commit()
+file.close()
+look = """
+import sqlite3
+file = sqlite3.connect("data.db")
+print(file.execute("select sum(x) from t").fetchone()[0], file.execute("pragma integrity_check").fetchone()[0])
+"""
+subprocess.check_call([sys.executable, "-c", look])
+"#;
+
 #[test]
 fn a_database_is_written_on_the_mount() {
     if !can_mount() {
         return;
     }
-    if Command::new("sqlite3").arg("--version").output().is_err() {
-        println!("skipped: sqlite3 is not installed");
+    let pair = Pair::new();
+    let folder = pair.folder(&[("write.py", DATABASE)]);
+    let lent = pair.delegate(&folder, "/run python3 write.py", &["--transport", SSHFS]);
+    assert_eq!(lent.code, 0, "{lent:?}");
+    assert!(lent.stdout.contains("3 ok"), "{lent:?}");
+    let count = "import sqlite3; print(sqlite3.connect('data.db').execute('select count(*) from t').fetchone()[0])";
+    let found = Command::new("python3")
+        .args(["-c", count])
+        .current_dir(&folder)
+        .output();
+    assert_eq!(found.unwrap().stdout, b"3\n");
+    pair.left_nothing();
+}
+
+#[test]
+fn a_crate_is_built_on_the_mount() {
+    if !can_mount() {
+        return;
+    }
+    // The one that runs the tests, or whichever is found.
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    if Command::new(&cargo).arg("--version").output().is_err() {
+        println!("skipped: cargo is not installed");
         return;
     }
     let pair = Pair::new();
-    let folder = pair.folder(&[("readme", "r")]);
-    let task = "/run sqlite3 data.db 'create table t(x); insert into t values (1), (2), (3);' && \
-                sqlite3 data.db 'update t set x = x + 1; delete from t where x = 4; select sum(x) from t' && \
-                sqlite3 data.db 'pragma integrity_check'";
-    let lent = pair.delegate(&folder, task, &["--transport", SSHFS]);
+    let manifest =
+        "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
+    let folder = pair.folder(&[
+        ("Cargo.toml", manifest),
+        ("src/lib.rs", "pub fn answer() -> u32 { 42 }\n"),
+        (
+            "src/main.rs",
+            "fn main() { println!(\"it is {}\", small::answer()); }\n",
+        ),
+    ]);
+    // The programs and settings of who builds are where they are on this machine; its output belongs to the workspace.
+    let home = std::env::var("HOME").unwrap();
+    let place = |variable: &str, folder: &str| {
+        std::env::var(variable).unwrap_or_else(|_| format!("{home}/{folder}"))
+    };
+    let task = format!(
+        "/run export CARGO_HOME={} RUSTUP_HOME={} CARGO_TARGET_DIR=target; \
+         {cargo} build --offline -q && {cargo} build --offline -q && ./target/debug/small",
+        place("CARGO_HOME", ".cargo"),
+        place("RUSTUP_HOME", ".rustup"),
+    );
+    let lent = pair.delegate(&folder, &task, &["--transport", SSHFS]);
     assert_eq!(lent.code, 0, "{lent:?}");
-    assert!(lent.stdout.contains("5\nok"), "{lent:?}");
-    let found = Command::new("sqlite3")
-        .args([
-            folder.join("data.db").to_str().unwrap(),
-            "select count(*) from t",
-        ])
-        .output();
-    assert_eq!(found.unwrap().stdout, b"2\n");
+    assert!(lent.stdout.contains("it is 42"), "{lent:?}");
+    let made = Command::new(folder.join("target/debug/small")).output();
+    assert_eq!(made.unwrap().stdout, b"it is 42\n");
     pair.left_nothing();
 }
 
@@ -179,22 +266,32 @@ fn changes_wait_until_they_are_applied_or_discarded() {
     pair.left_nothing();
 }
 
+fn ten_thousand_files(plane: &str) {
+    let pair = Pair::new();
+    let folder = pair.folder(&[("a.txt", "one\n")]);
+    for number in 0..10_000 {
+        let path = folder.join(format!("d{}/f{number}", number % 100));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{number}\n")).unwrap();
+    }
+    let task = "/run find . -type f | wc -l && for n in $(seq 0 99); do echo x > d$n/new; done";
+    let lent = pair.delegate(&folder, task, &["--transport", plane]);
+    assert_eq!(lent.code, 0, "{plane}: {lent:?}");
+    assert!(lent.stdout.contains("10001"), "{plane}: {lent:?}");
+    assert!(folder.join("d99/new").exists(), "{plane}");
+    pair.left_nothing();
+}
+
 #[test]
-#[ignore = "slow: ten thousand files over each plane"]
-fn ten_thousand_files_travel() {
-    for plane in planes() {
-        let pair = Pair::new();
-        let folder = pair.folder(&[("a.txt", "one\n")]);
-        for number in 0..10_000 {
-            let path = folder.join(format!("d{}/f{number}", number % 100));
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, format!("{number}\n")).unwrap();
-        }
-        let task = "/run find . -type f | wc -l && for n in $(seq 0 99); do echo x > d$n/new; done";
-        let lent = pair.delegate(&folder, task, &["--transport", plane]);
-        assert_eq!(lent.code, 0, "{plane}: {lent:?}");
-        assert!(lent.stdout.contains("10001"), "{plane}: {lent:?}");
-        assert!(folder.join("d99/new").exists(), "{plane}");
-        pair.left_nothing();
+#[ignore = "slow: ten thousand files there and back"]
+fn slow_ten_thousand_files_travel_in_an_archive() {
+    ten_thousand_files(ARCHIVE);
+}
+
+#[test]
+#[ignore = "slow: ten thousand files over a mount"]
+fn slow_ten_thousand_files_are_there_on_a_mount() {
+    if can_mount() {
+        ten_thousand_files(SSHFS);
     }
 }

@@ -14,21 +14,21 @@ const PREFIX: &str = "agentcraft-it-";
 static NUMBER: AtomicUsize = AtomicUsize::new(0);
 
 /// A network of its own.
-pub(super) struct Lan {
+pub(crate) struct Lan {
     name: String,
     machines: usize,
     multicast: &'static str,
 }
 
 /// A daemon on a machine of the network.
-pub(super) struct Node {
-    pub(super) daemon: TestDaemon,
-    pub(super) machine: usize,
+pub(crate) struct Node {
+    pub(crate) daemon: TestDaemon,
+    pub(crate) machine: usize,
 }
 
 impl Lan {
     /// Nothing, with the reason printed, where namespaces cannot be made.
-    pub(super) fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         sweep();
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}{}-{number}", std::process::id());
@@ -51,12 +51,12 @@ impl Lan {
     }
 
     /// From now on the switch lets no multicast through to new machines.
-    pub(super) fn filter_multicast(&mut self) {
+    pub(crate) fn filter_multicast(&mut self) {
         self.multicast = "off";
     }
 
     /// Another machine on the network, at `10.77.0.N`.
-    pub(super) fn machine(&mut self) -> usize {
+    pub(crate) fn machine(&mut self) -> usize {
         self.machines += 1;
         let (number, space) = (self.machines, self.space(self.machines));
         ip(&["netns", "add", &space]);
@@ -98,20 +98,20 @@ impl Lan {
         number
     }
 
-    pub(super) fn address(&self, machine: usize) -> String {
+    pub(crate) fn address(&self, machine: usize) -> String {
         format!("10.77.0.{machine}")
     }
 
-    pub(super) fn url(&self, machine: usize) -> String {
+    pub(crate) fn url(&self, machine: usize) -> String {
         format!("http://{}:7420", self.address(machine))
     }
 
     /// A node on a machine of its own that listens to the network; `settings` belong to the table of the port.
-    pub(super) fn node(&mut self, name: &str, settings: &str) -> Node {
+    pub(crate) fn node(&mut self, name: &str, settings: &str) -> Node {
         self.node_with(name, settings, "")
     }
 
-    pub(super) fn node_with(&mut self, name: &str, settings: &str, more: &str) -> Node {
+    pub(crate) fn node_with(&mut self, name: &str, settings: &str, more: &str) -> Node {
         let machine = self.machine();
         let config =
             format!("[http]\nlisten = \"0.0.0.0:7420\"\nname = \"{name}\"\n{settings}\n{more}");
@@ -140,14 +140,14 @@ impl Lan {
     }
 
     /// A command on a machine.
-    pub(super) fn on(&self, machine: usize, command: &[&str]) -> Command {
+    pub(crate) fn on(&self, machine: usize, command: &[&str]) -> Command {
         let mut ip = Command::new("ip");
         ip.args(["netns", "exec", &self.space(machine)])
             .args(command);
         ip
     }
 
-    pub(super) fn plug(&self, machine: usize, state: &str) {
+    pub(crate) fn plug(&self, machine: usize, state: &str) {
         ip(&["-n", &self.space(machine), "link", "set", "eth0", state]);
     }
 
@@ -166,7 +166,7 @@ impl Drop for Lan {
 }
 
 impl Node {
-    pub(super) fn cli(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn cli(&self, arguments: &[&str]) -> Output {
         self.daemon.cli(arguments)
     }
 }

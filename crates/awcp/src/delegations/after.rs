@@ -1,0 +1,120 @@
+//! What can be done with a delegation that has ended: look at what it changed, take that back, and remove what is left.
+
+use domain::{
+    Name,
+    delegation::{Access, DelegationId, HostInput, LockDecision, Phase, RemoteInput},
+};
+use platform::files;
+
+use super::Delegations;
+use crate::{
+    DelegationError, convert,
+    host::HostEvent,
+    record::{DelegationView, SnapshotStatus},
+    remote::RemoteEvent,
+    shadow::AuditReport,
+};
+
+impl Delegations {
+    /// What was changed, once the result has been taken home.
+    pub async fn audit(&self, id: &str) -> Result<AuditReport, DelegationError> {
+        let record = self.host_record(id).await?;
+        if record.machine.phase() != Phase::Completed {
+            let why = format!(
+                "it is {}, and only a completed one has a result",
+                record.machine.phase()
+            );
+            return Err(DelegationError::Audit {
+                id: id.to_owned(),
+                why,
+            });
+        }
+        let shadow = self.node.shadow(record.machine.id(), &record.dir);
+        let report = shadow.report().await;
+        report.map_err(|why| DelegationError::Audit {
+            id: id.to_owned(),
+            why,
+        })
+    }
+
+    /// Takes the result back, unless its files have changed since or the folder is lent.
+    pub async fn undo(&self, id: &str) -> Result<(), DelegationError> {
+        let record = self.host_record(id).await?;
+        let nothing = |why: String| DelegationError::NothingToUndo {
+            id: id.to_owned(),
+            why,
+        };
+        if record.machine.phase() != Phase::Completed {
+            return Err(nothing(format!("it is {}", record.machine.phase())));
+        }
+        if record
+            .snapshot
+            .as_ref()
+            .is_some_and(|it| it.status != SnapshotStatus::Applied)
+        {
+            return Err(nothing("its changes were not applied".to_owned()));
+        }
+        let guard = format!("undo-{}", uuid::Uuid::new_v4().simple());
+        let guard = DelegationId(Name::parse(&guard).expect("letters and digits are a name"));
+        let decision = self.node.request_lock(&guard, &record.dir, Access::Rw);
+        let undone = match decision {
+            Ok(LockDecision::Granted) => {
+                self.node
+                    .shadow(record.machine.id(), &record.dir)
+                    .undo()
+                    .await
+            }
+            Ok(LockDecision::Queued { .. }) => Err("its folder is lent now".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        self.node.release_lock(&guard);
+        undone.map_err(nothing)
+    }
+
+    /// Removes what is left of delegations that have ended: exports, archives on their way, and the shadow repositories,
+    /// after which there is nothing to audit or to undo. Says how many things went.
+    pub async fn prune(&self) -> Result<usize, DelegationError> {
+        self.clean_up_again().await;
+        let mut removed = 0;
+        for root in [
+            self.node.exports_root(),
+            self.node.audits_root(),
+            self.node.stage_root(),
+            self.node.results_root(),
+        ] {
+            for path in files::list(&root)? {
+                let name = path.file_stem().and_then(|name| name.to_str());
+                let id = name.and_then(convert::id);
+                let lives = id.is_some_and(|id| {
+                    self.node.host(&id).is_some() || self.node.remote(&id).is_some()
+                });
+                if !lives {
+                    let removing = self
+                        .node
+                        .tasks()
+                        .spawn_blocking(move |_| files::remove_tree(&path));
+                    removing
+                        .await
+                        .map_err(|_| DelegationError::ShuttingDown)??;
+                    removed += 1;
+                }
+            }
+        }
+        Ok(removed)
+    }
+
+    /// What could not be given back at the end is tried once more.
+    async fn clean_up_again(&self) {
+        let is_due = |view: &DelegationView| view.state.is_end() && view.cleanup_due;
+        let hosts: Vec<_> = self.node.hosts().values().cloned().collect();
+        for handle in hosts.iter().filter(|it| is_due(&it.view.borrow())) {
+            let again = HostEvent::Input(HostInput::Recover);
+            let _ = handle.inputs.send(again).await; // It has ended meanwhile.
+        }
+        let remotes: Vec<_> = self.node.remotes().values().cloned().collect();
+        for handle in remotes.iter().filter(|it| is_due(&it.view.borrow())) {
+            let again = RemoteEvent::Input(RemoteInput::Recover);
+            let _ = handle.events.send(again).await; // As above.
+        }
+    }
+}
