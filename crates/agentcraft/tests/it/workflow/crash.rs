@@ -9,6 +9,7 @@
 use std::{
     collections::BTreeMap,
     fs,
+    io::{BufRead, BufReader},
     process::{Command, Stdio},
 };
 
@@ -166,6 +167,42 @@ fn a_run_that_is_killed_while_steps_work_is_taken_up() {
             goes_on(&project, file);
         }
     }
+}
+
+#[test]
+#[ignore = "slow: twenty runs are killed and taken up"]
+fn a_run_that_is_killed_at_twenty_moments_spread_over_it_is_taken_up() {
+    const MOMENTS: usize = 20;
+    let whole = project().run(&["ten", "-f", "json"], 0);
+    let whole = whole.stdout.lines().count();
+    let mut in_the_middle = 0;
+    for moment in 1..=MOMENTS {
+        let project = project();
+        let mut command = project.command(&["workflow", "run", "ten", "-f", "json"]);
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Whatever it does after that line, it does until the signal reaches it.
+        let lines = (whole * moment / (MOMENTS + 1)).max(1);
+        let mut told = BufReader::new(child.stdout.take().unwrap()).lines();
+        for _ in 0..lines {
+            told.next().unwrap().unwrap();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if counts(&project)["four"] == 0 {
+            in_the_middle += 1;
+            goes_on(&project, &format!("after {lines} of {whole} events"));
+        }
+        project.nothing_is_left();
+    }
+    assert!(
+        in_the_middle > MOMENTS / 2,
+        "only {in_the_middle} were killed in time"
+    );
 }
 
 #[test]
