@@ -9,7 +9,6 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{BufRead, BufReader},
     process::{Command, Stdio},
 };
 
@@ -55,13 +54,13 @@ const FILES: [&str; 13] = [
     "first-2", "second-2", "three", "four",
 ];
 
-fn project() -> Project {
+pub(super) fn project() -> Project {
     let project = Project::new();
     project.workflow("ten", TEN);
     project
 }
 
-fn counts(project: &Project) -> BTreeMap<&'static str, usize> {
+pub(super) fn counts(project: &Project) -> BTreeMap<&'static str, usize> {
     let count = |name: &str| project.read(&format!("{name}.ran")).lines().count();
     FILES.iter().map(|name| (*name, count(name))).collect()
 }
@@ -94,7 +93,7 @@ fn recorded(project: &Project) -> Vec<&'static str> {
 }
 
 /// After the death: nothing is left, what had ended is not done again, and the outcome is that of a run in one piece.
-fn goes_on(project: &Project, when: &str) {
+pub(super) fn goes_on(project: &Project, when: &str) {
     project.nothing_is_left();
     let ended = recorded(project);
     let before = counts(project);
@@ -167,42 +166,6 @@ fn a_run_that_is_killed_while_steps_work_is_taken_up() {
             goes_on(&project, file);
         }
     }
-}
-
-#[test]
-#[ignore = "slow: twenty runs are killed and taken up"]
-fn a_run_that_is_killed_at_twenty_moments_spread_over_it_is_taken_up() {
-    const MOMENTS: usize = 20;
-    let whole = project().run(&["ten", "-f", "json"], 0);
-    let whole = whole.stdout.lines().count();
-    let mut in_the_middle = 0;
-    for moment in 1..=MOMENTS {
-        let project = project();
-        let mut command = project.command(&["workflow", "run", "ten", "-f", "json"]);
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        // Whatever it does after that line, it does until the signal reaches it.
-        let lines = (whole * moment / (MOMENTS + 1)).max(1);
-        let mut told = BufReader::new(child.stdout.take().unwrap()).lines();
-        for _ in 0..lines {
-            told.next().unwrap().unwrap();
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        if counts(&project)["four"] == 0 {
-            in_the_middle += 1;
-            goes_on(&project, &format!("after {lines} of {whole} events"));
-        }
-        project.nothing_is_left();
-    }
-    assert!(
-        in_the_middle > MOMENTS / 2,
-        "only {in_the_middle} were killed in time"
-    );
 }
 
 #[test]

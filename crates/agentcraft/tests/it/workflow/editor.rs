@@ -608,6 +608,8 @@ fn settings_name_the_folder_and_mistakes_in_them_have_codes() {
 #[test]
 fn each_mistake_in_a_prompt_has_its_code() {
     let project = project();
+    let inputs = "inputs: [{name: a, required: true}, {name: b, required: true}]\n";
+    project.workflow("two", &format!("{inputs}{}", step("true")));
     let mut editor = Editor::open(&project);
     let text = |text: &str| json!([{"type": "text", "text": text}]);
     let image = json!([{"type": "image", "data": "AA==", "mimeType": "image/png"}]);
@@ -617,7 +619,8 @@ fn each_mistake_in_a_prompt_has_its_code() {
         (image, "USER.ACP.UNSUPPORTED_BLOCK"),
         (odd, "USER.ACP.UNSUPPORTED_BLOCK"),
         (text("hello"), "USER.ACP.INVALID_PROMPT"),
-        (text("/01-greet who='Ann"), "USER.ACP.INVALID_PROMPT"),
+        (text("/two a='1"), "USER.ACP.INVALID_PROMPT"),
+        (text("/two a=1 a=2"), "USER.ACP.INVALID_PROMPT"),
         (text("/01-greet"), "USER.INPUT.VALIDATION_FAILED"),
     ] {
         let before = editor.words().len();
