@@ -1,10 +1,5 @@
 //! What takes minutes. The module's name is in the tests' names, by which the runner gives them that time.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "A test that cannot go on says so by panicking."
-)]
-
 use std::{
     io::{BufRead, BufReader},
     process::{Child, Stdio},
