@@ -28,7 +28,7 @@ use crate::{
     endpoints::Endpoints,
     log,
     network::{self, Address, Children},
-    standalone::run_records,
+    standalone::{run_records, tidy_runs},
 };
 
 /// Threads that run tasks: the work is waiting, so more than a few would only cost memory.
@@ -36,6 +36,9 @@ const THREADS_MAX: usize = 4;
 
 /// How long open connections have once every agent has stopped.
 const DRAIN: Duration = Duration::from_secs(2);
+
+/// Runs that are too old are looked for when the daemon starts and this long after each time.
+const TIDY_EVERY: Duration = Duration::from_secs(3600);
 
 /// The fact that tells this home from every other one, whatever path it has.
 const HOME_ID: &str = "home-id";
@@ -156,6 +159,7 @@ async fn live(config: &Config, announce: impl FnOnce(&Ready)) -> anyhow::Result<
     });
     let serving = tasks.child();
     tasks.spawn(|_| socket::serve(listener, service, serving.clone()));
+    tidy(config, &tasks);
     let address = network::open(config, &engine, &endpoints, &children, &serving).await?;
     let ready = Ready {
         socket: config.socket.clone(),
@@ -257,6 +261,24 @@ fn watch(guardian: &Guardian, tasks: &Tasks) {
             if let Err(error) = guardian.respawn() {
                 error!(error = %chain(&error), "could not start another guardian");
                 return;
+            }
+        }
+    });
+}
+
+/// Forgets runs of workflows that are too old, as the journal's lines are forgotten. Nothing waits for it.
+fn tidy(config: &Config, tasks: &Tasks) {
+    let config = config.clone();
+    tasks.spawn(|stop| async move {
+        let mut times = tokio::time::interval(TIDY_EVERY);
+        times.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! { biased;
+                () = stop.cancelled() => return,
+                _ = times.tick() => {}
+            }
+            if let Err(error) = tidy_runs(&config).await {
+                warn!(error = %format!("{error:#}"), "could not look through old runs");
             }
         }
     });

@@ -12,6 +12,7 @@ pub mod guardian;
 pub mod owner;
 pub mod pid;
 pub mod process;
+mod recent;
 pub mod sandbox;
 mod snapshot;
 pub mod system;

@@ -127,7 +127,12 @@ pub(crate) struct Stat {
 impl Stat {
     #[cfg(target_os = "linux")]
     pub(crate) fn read(pid: u32) -> Option<Stat> {
-        Stat::parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+        /// A line has 52 numbers and a name of at most 64 bytes, so one call reads it.
+        const LINE_MAX: usize = 1280;
+        let mut line = [0; LINE_MAX];
+        let mut file = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?;
+        let length = io::Read::read(&mut file, &mut line).ok()?;
+        Stat::parse(&line[..length])
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -153,20 +158,25 @@ impl Stat {
         // The name in parentheses may itself hold parentheses, spaces and bytes that are no text.
         let name_end = line.iter().rposition(|byte| *byte == b')')?;
         let rest = std::str::from_utf8(&line[name_end + 1..]).ok()?;
-        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        let threads: u32 = fields.get(17)?.parse().ok()?;
-        let flags: u32 = fields.get(6)?.parse().ok()?;
-        let alive = match *fields.first()? {
+        let mut fields = rest.split_ascii_whitespace();
+        let state = fields.next()?;
+        let parent = fields.next()?.parse().ok()?;
+        let group = fields.next()?.parse().ok()?;
+        let session = fields.next()?.parse().ok()?;
+        let flags: u32 = fields.nth(2)?.parse().ok()?;
+        let threads: u32 = fields.nth(10)?.parse().ok()?;
+        let start_time = fields.nth(1)?.parse().ok()?;
+        let alive = match state {
             // The first thread may have ended while others of the process still run.
             "Z" => threads > 1,
             "X" | "x" => false,
             _ => true,
         };
         Some(Stat {
-            parent: fields.get(1)?.parse().ok()?,
-            group: fields.get(2)?.parse().ok()?,
-            session: fields.get(3)?.parse().ok()?,
-            start_time: fields.get(19)?.parse().ok()?,
+            parent,
+            group,
+            session,
+            start_time,
             alive,
             kernel_thread: flags & PF_KTHREAD != 0,
         })

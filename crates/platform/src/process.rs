@@ -1,29 +1,25 @@
 //! Starting a child: what it runs, in which folder, with which environment, and why it could not.
 //!
-//! The running child and its end are `group`'s.
+//! How a process is made of it is `launch`'s, the running child and its end are `group`'s.
 
 mod group;
+mod launch;
 #[cfg(test)]
 mod tests;
 
 use std::{
     collections::BTreeMap,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::File,
     io,
-    os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
 };
 
 pub use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
 pub use group::{Exit, Group};
 
-use crate::{
-    guardian::{Guardian, Pipe},
-    owner::{OWNER_VARIABLE, OwnerTag},
-};
+use crate::{guardian::Guardian, owner::OwnerTag};
 
 /// A child to be started.
 #[derive(Debug)]
@@ -111,52 +107,31 @@ impl Spawn {
     /// Starts the child as leader of its own session and group, known to the guardian before its first instruction.
     /// Needs the runtime. Blocks until the exec, some milliseconds.
     pub fn spawn(self, guardian: &Guardian) -> Result<(Group, Pipes), SpawnError> {
-        let Spawn {
-            program,
-            args,
-            env,
-            cwd,
-            stdin,
-            stdout,
-            stderr,
-            owner,
-        } = self;
-        let failed = |source| explain(&program, &cwd, &env, source);
-        let mut command = Command::new(&program);
-        command
-            .args(&args)
-            .env_clear()
-            .envs(&env)
-            .env(OWNER_VARIABLE, owner.to_string())
-            .current_dir(&cwd)
-            .stdin(Stdio::from(stdin))
-            .stdout(Stdio::from(stdout))
-            .stderr(Stdio::from(stderr));
-        let start = |pipe| {
-            lead_a_registered_session(&mut command, pipe);
-            command.spawn()
-        };
-        let mut child = match guardian.register(start, Child::id) {
-            Some(started) => started.map_err(failed)?,
+        let (program, cwd) = (self.program.clone(), self.cwd.clone());
+        let path = self.env.get(OsStr::new("PATH")).cloned();
+        let owner = self.owner.clone();
+        let failed = |source| explain(&program, &cwd, path.as_deref(), source);
+        let start = |pipe| launch::launch(self, pipe);
+        let launched = match guardian.register(start, |launched| launched.pid) {
+            Some(launched) => launched.map_err(failed)?,
             None => return Err(SpawnError::GuardianGone { program, cwd }),
         };
         // From here on the group's drop ends the child, whatever fails.
-        let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let group = Group::adopt(child, owner, guardian.clone()).map_err(failed)?;
+        let group = Group::adopt(launched.pid, owner, guardian.clone()).map_err(failed)?;
         let pipes = Pipes {
-            stdin: streams
-                .0
-                .map(ChildStdin::from_std)
+            stdin: launched
+                .stdin
+                .map(|end| ChildStdin::from_std(end.into()))
                 .transpose()
                 .map_err(failed)?,
-            stdout: streams
-                .1
-                .map(ChildStdout::from_std)
+            stdout: launched
+                .stdout
+                .map(|end| ChildStdout::from_std(end.into()))
                 .transpose()
                 .map_err(failed)?,
-            stderr: streams
-                .2
-                .map(ChildStderr::from_std)
+            stderr: launched
+                .stderr
+                .map(|end| ChildStderr::from_std(end.into()))
                 .transpose()
                 .map_err(failed)?,
         };
@@ -164,37 +139,8 @@ impl Spawn {
     }
 }
 
-impl From<Stream> for Stdio {
-    fn from(stream: Stream) -> Stdio {
-        match stream {
-            Stream::Piped => Stdio::piped(),
-            Stream::Null => Stdio::null(),
-            Stream::File(file) => Stdio::from(file),
-        }
-    }
-}
-
-#[expect(
-    unsafe_code,
-    reason = "The child must lead its session and be registered before exec."
-)]
-fn lead_a_registered_session(command: &mut Command, pipe: Pipe) {
-    let prepare = move || {
-        // A session, not only a group: an agent without a terminal cannot stop on one, nor hear its Ctrl-C.
-        rustix::process::setsid()?;
-        pipe.register_ourselves()
-    };
-    // SAFETY: the closure makes only async-signal-safe calls and allocates nothing.
-    unsafe { command.pre_exec(prepare) };
-}
-
 /// The kernel says ENOENT for a missing folder, program and interpreter alike; a second look tells them apart.
-fn explain(
-    program: &Path,
-    cwd: &Path,
-    env: &BTreeMap<OsString, OsString>,
-    source: io::Error,
-) -> SpawnError {
+fn explain(program: &Path, cwd: &Path, path: Option<&OsStr>, source: io::Error) -> SpawnError {
     let (program, cwd) = (program.to_owned(), cwd.to_owned());
     if source.raw_os_error() == Some(libc::EPIPE) {
         return SpawnError::GuardianGone { program, cwd };
@@ -203,7 +149,6 @@ fn explain(
     let found = if program.components().count() > 1 {
         cwd.join(&program).exists()
     } else {
-        let path = env.get(std::ffi::OsStr::new("PATH"));
         path.is_some_and(|path| crate::system::find_program(program.as_os_str(), path).is_some())
     };
     match source.kind() {

@@ -132,14 +132,13 @@ impl Snapshot {
             let Some(stat) = Stat::read(pid) else {
                 continue; // It ended during the pass.
             };
-            let ours = folder
-                .metadata()
-                .is_ok_and(|metadata| metadata.uid() == uid);
             let mut owner = None;
-            if ours && stat.alive && !stat.kernel_thread {
-                owner = read_owner(pid, &mut environ);
-                if environ.is_empty() {
-                    unsettled.push(entries.len());
+            let has_environment = stat.alive && !stat.kernel_thread;
+            if has_environment && folder.metadata().is_ok_and(|folder| folder.uid() == uid) {
+                match read_owner(pid, &mut environ) {
+                    Environ::Owner(found) => owner = Some(found),
+                    Environ::NoOwner => {}
+                    Environ::Empty => unsettled.push(entries.len()),
                 }
             }
             let process = ProcessRef {
@@ -155,7 +154,9 @@ impl Snapshot {
         // In the middle of an exec a process shows no environment at all; by the end of the pass it is through.
         for index in unsettled {
             let entry: &mut Entry = &mut entries[index];
-            entry.owner = read_owner(entry.process.pid, &mut environ);
+            if let Environ::Owner(found) = read_owner(entry.process.pid, &mut environ) {
+                entry.owner = Some(found);
+            }
         }
         Snapshot { entries }
     }
@@ -201,21 +202,39 @@ pub(crate) fn kill_until_gone(selection: &Selection<'_>, deadline: Instant) -> S
     }
 }
 
-#[cfg(target_os = "linux")]
-fn read_owner(pid: u32, environ: &mut Vec<u8>) -> Option<Box<str>> {
-    environ.clear();
-    let file = std::fs::File::open(format!("/proc/{pid}/environ")).ok()?;
+/// What the environment of a process says about its owner.
+#[derive(Debug)]
+pub(crate) enum Environ {
+    Owner(Box<str>),
+    /// It has none, or may not be read.
+    NoOwner,
+    /// It shows nothing: the process is in the middle of an exec, or has wiped it.
+    Empty,
+}
+
+/// `buffer` is only there to be used again.
+pub(crate) fn read_owner(pid: u32, buffer: &mut Vec<u8>) -> Environ {
+    /// Most environments fit, so that one call reads them.
+    const USUAL: usize = 16 * 1024;
+    buffer.clear();
+    buffer.reserve(USUAL);
+    let Ok(file) = std::fs::File::open(format!("/proc/{pid}/environ")) else {
+        return Environ::NoOwner;
+    };
     // A process may end while it is read; what was read until then is judged.
-    let _ = file.take(ENVIRON_MAX).read_to_end(environ);
-    environ
-        .split(|byte| *byte == 0)
-        .find_map(|variable| {
-            variable
-                .strip_prefix(OWNER_VARIABLE.as_bytes())?
-                .strip_prefix(b"=")
-        })
-        .and_then(|value| std::str::from_utf8(value).ok())
-        .map(Box::from)
+    let _ = file.take(ENVIRON_MAX).read_to_end(buffer);
+    if buffer.is_empty() {
+        return Environ::Empty;
+    }
+    let value = buffer.split(|byte| *byte == 0).find_map(|variable| {
+        variable
+            .strip_prefix(OWNER_VARIABLE.as_bytes())?
+            .strip_prefix(b"=")
+    });
+    match value.and_then(|value| std::str::from_utf8(value).ok()) {
+        Some(owner) => Environ::Owner(Box::from(owner)),
+        None => Environ::NoOwner,
+    }
 }
 
 #[cfg(test)]

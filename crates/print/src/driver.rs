@@ -9,9 +9,10 @@ use std::{
     time::Duration,
 };
 
-use domain::turn::Stop;
+use domain::turn::{Dialect, EventKind, Stop};
 use engine::{
-    Continuity, Driver, DriverError, DriverFuture, OpenSession, Opened, PrintProgram, Turn, chain,
+    Continuity, Driver, DriverError, DriverFuture, NativeOpen, OpenSession, Opened, PrintProgram,
+    Turn, chain,
 };
 use platform::{Exit, OwnerTag, files};
 
@@ -20,7 +21,7 @@ use crate::{
     program::{ARGUMENT_BYTES_MAX, Begin, Invocation, Memory, Output, Program, Request, Servers},
     programs,
     run::{Ended, Outcome, Run},
-    servers::{Server, ServersFile},
+    servers::{Reached, Server, ServersFile, Transport},
     sessions::{self, Session, Sessions},
 };
 
@@ -77,7 +78,19 @@ struct PrintDriver {
 
 impl Driver for PrintDriver {
     fn open(&self, open: OpenSession) -> DriverFuture<'_, Result<Opened, DriverError>> {
-        Box::pin(self.open_session(open))
+        Box::pin(self.open_session(open, Vec::new()))
+    }
+
+    fn open_with(
+        &self,
+        open: OpenSession,
+        words: NativeOpen,
+    ) -> DriverFuture<'_, Result<Opened, DriverError>> {
+        let brought = match words.params.dialect {
+            Dialect::Acp => Server::brought(&words.params.frame),
+            Dialect::Print => Vec::new(),
+        };
+        Box::pin(self.open_session(open, brought))
     }
 
     fn turn(&self, turn: Turn) -> DriverFuture<'_, Result<Stop, DriverError>> {
@@ -95,22 +108,59 @@ impl Driver for PrintDriver {
 }
 
 impl PrintDriver {
-    async fn open_session(&self, open: OpenSession) -> Result<Opened, DriverError> {
+    async fn open_session(
+        &self,
+        open: OpenSession,
+        brought: Vec<Server>,
+    ) -> Result<Opened, DriverError> {
         let (opened, program_id) = self.find(open.resume).await;
-        let servers = open.mcp_servers.into_iter().map(|server| Server {
-            name: server.name.to_string(),
-            command: server.command,
-            args: server.args,
-            env: server.env,
-        });
+        let mut servers: Vec<Server> = open
+            .mcp_servers
+            .into_iter()
+            .map(|server| Server {
+                name: server.name.to_string(),
+                reached: Reached::Program {
+                    command: server.command,
+                    args: server.args,
+                    env: server.env,
+                },
+            })
+            .collect();
+        for server in brought {
+            // The agent's own come first; of the others, those under other names.
+            if servers.iter().any(|own| own.name == server.name) {
+                continue;
+            }
+            match self.refusal(&server) {
+                Some(text) => open.sink.emit(EventKind::Notice { text }, None),
+                None => servers.push(server),
+            }
+        }
         let session = Session {
             cwd: open.cwd,
             sink: open.sink,
             program_id,
-            servers: servers.collect(),
+            servers: servers.into(),
         };
         self.sessions.insert(opened.id.clone(), session);
         Ok(opened)
+    }
+
+    /// Why the program cannot be told of a server, in words.
+    fn refusal(&self, server: &Server) -> Option<String> {
+        let how = match (self.description.servers, &server.reached) {
+            (Servers::Untold, _) => "but those of its own settings",
+            (_, Reached::Program { .. }) => return None,
+            (servers, Reached::Address { transport, .. }) => match transport {
+                _ if servers.reach(*transport) => return None,
+                Transport::Http => "over http",
+                Transport::Sse => "over sse",
+            },
+        };
+        let (program, name) = (&self.program.backend, &server.name);
+        Some(format!(
+            "{program} does not get the MCP server {name}: it takes none {how}"
+        ))
     }
 
     /// What is known of the conversation that is to be taken up: our id, and the program's own.
@@ -194,7 +244,10 @@ impl PrintDriver {
         session: &str,
         servers: &Arc<[Server]>,
     ) -> Result<Option<ServersFile>, DriverError> {
-        if servers.is_empty() || self.description.servers != Servers::File {
+        let Servers::File(form) = self.description.servers else {
+            return Ok(None);
+        };
+        if servers.is_empty() {
             return Ok(None);
         }
         let around = &self.program.around;
@@ -202,7 +255,7 @@ impl PrintDriver {
         let servers = Arc::clone(servers);
         let writing = around
             .tasks
-            .spawn_blocking(move |_| ServersFile::write(&workspace, &name, &servers));
+            .spawn_blocking(move |_| ServersFile::write(&workspace, &name, &servers, form));
         let unwritten = |why: String| DriverError::Program {
             why: format!("could not write down its MCP servers: {why}"),
         };
@@ -228,6 +281,7 @@ impl PrintDriver {
             args: self.program.args.as_deref().unwrap_or_default(),
             servers,
             servers_file,
+            environment: &self.program.around.environment,
         });
         let refused = |what: String| Err(DriverError::Unsupported { what });
         for arg in &invocation.args {

@@ -6,7 +6,7 @@ use domain::turn::{EventKind, Stop};
 use engine::TurnOptions;
 use serde_json::Value;
 
-use crate::servers::Server;
+use crate::servers::{Form, Server, Transport};
 
 /// The longest single argument. Linux takes no argument of 128 KiB or more; the rest is for the option's name.
 pub(crate) const ARGUMENT_BYTES_MAX: usize = 120 * 1024;
@@ -26,12 +26,27 @@ pub(crate) struct Program {
 /// How a program learns of the MCP servers of the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Servers {
-    /// By the path of a file, which is there as long as the program runs.
-    File,
-    /// By arguments and variables that `invoke` makes of them.
-    Arguments,
+    /// By the path of a file in this form, which is there as long as the program runs.
+    File(Form),
+    /// By settings among the arguments, with secrets in variables.
+    Settings,
+    /// By a variable that holds a whole configuration.
+    Variable,
     /// By what was written into the workspace when the agent was created, or not at all.
-    Workspace,
+    Untold,
+}
+
+impl Servers {
+    /// Whether a server behind such an address can be told.
+    pub(crate) fn reach(self, transport: Transport) -> bool {
+        match (self, transport) {
+            (Self::File(_) | Self::Variable, Transport::Http | Transport::Sse)
+            | (Self::Settings, Transport::Http) => true,
+            (Self::Settings, Transport::Sse) | (Self::Untold, Transport::Http | Transport::Sse) => {
+                false
+            }
+        }
+    }
 }
 
 /// What standard output is.
@@ -69,6 +84,8 @@ pub(crate) struct Request<'a> {
     pub(crate) servers: &'a [Server],
     /// The file with the servers, where the program is told of one.
     pub(crate) servers_file: Option<&'a Path>,
+    /// The variables that the program gets from us.
+    pub(crate) environment: &'a BTreeMap<OsString, OsString>,
 }
 
 /// How the program is called.

@@ -1,11 +1,12 @@
-//! The MCP servers of a conversation, as programs take them: in a file, or as settings with variables.
+//! The MCP servers of a conversation, as programs take them: in a file, as settings with variables, or in one variable.
 //!
-//! Everybody on a machine can read the arguments of a process, so the values of a server's variables, which are often
-//! secrets, never become one: they stand in a file that only its owner reads, or in the program's environment.
+//! Everybody on a machine can read the arguments of a process, so the values of a server's variables and headers, which are
+//! often secrets, never become one: they stand in a file that only its owner reads, or in the program's environment.
+
+mod told;
 
 use std::{
     collections::BTreeMap,
-    ffi::OsString,
     path::{Path, PathBuf},
 };
 
@@ -13,17 +14,98 @@ use platform::{
     ConfinedDir, confined,
     files::{self, Durability, FileError, Mode},
 };
-use serde_json::{Map, Value, json};
+use serde_json::Value;
+
+pub(crate) use told::{CONFIGURATION, Form, configuration, setting};
 
 use crate::sessions::FOLDER;
 
-/// One server, a program that is started by the agent's.
+/// One server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Server {
     pub(crate) name: String,
-    pub(crate) command: String,
-    pub(crate) args: Vec<String>,
-    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) reached: Reached,
+}
+
+/// Where a server is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Reached {
+    /// A program that the agent's program starts.
+    Program {
+        command: String,
+        args: Vec<String>,
+        env: BTreeMap<String, String>,
+    },
+    /// One that runs already.
+    Address {
+        transport: Transport,
+        url: String,
+        headers: BTreeMap<String, String>,
+    },
+}
+
+/// What is spoken with a server behind an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Http,
+    /// The transport before streamable HTTP.
+    Sse,
+}
+
+impl Transport {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Sse => "sse",
+        }
+    }
+}
+
+impl Server {
+    /// The servers of a request of ACP that opens a session. What is none is left out.
+    pub(crate) fn brought(params: &str) -> Vec<Self> {
+        let params: Value = serde_json::from_str(params).unwrap_or_default();
+        let servers = params["mcpServers"].as_array().into_iter().flatten();
+        servers.filter_map(Self::read).collect()
+    }
+
+    fn read(server: &Value) -> Option<Self> {
+        let text = |key: &str| server[key].as_str().map(str::to_owned);
+        let address = |transport| {
+            Some(Reached::Address {
+                transport,
+                url: text("url")?,
+                headers: pairs(&server["headers"]),
+            })
+        };
+        let reached = match server["type"].as_str() {
+            Some("http") => address(Transport::Http)?,
+            Some("sse") => address(Transport::Sse)?,
+            Some(_) | None => Reached::Program {
+                command: text("command")?,
+                args: texts(&server["args"]),
+                env: pairs(&server["env"]),
+            },
+        };
+        // It becomes part of a setting, where only these need no quotes.
+        let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        let name = text("name").filter(|name| !name.is_empty() && name.bytes().all(legal))?;
+        Some(Self { name, reached })
+    }
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    let items = list.as_array().into_iter().flatten();
+    items.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn pairs(list: &Value) -> BTreeMap<String, String> {
+    let pair = |item: &Value| {
+        let text = |key: &str| item[key].as_str().map(str::to_owned);
+        Some((text("name")?, text("value")?))
+    };
+    let items = list.as_array().into_iter().flatten();
+    items.filter_map(pair).collect()
 }
 
 /// Why the servers could not be written down.
@@ -47,13 +129,14 @@ impl ServersFile {
         workspace: &Path,
         session: &str,
         servers: &[Server],
+        form: Form,
     ) -> Result<Self, ServersError> {
         ConfinedDir::open(workspace)
             .and_then(|folder| folder.create_dir_all(FOLDER))
             .map_err(|source| ServersError::Folder { source })?;
         // A turn has its conversation for itself, so the name is its own; one that a crash left is replaced.
         let path = workspace.join(FOLDER).join(format!("mcp-{session}.json"));
-        let text = document(servers).to_string();
+        let text = told::document(servers, form).to_string();
         files::write_atomic(
             &path,
             text.as_bytes(),
@@ -77,98 +160,36 @@ impl Drop for ServersFile {
     }
 }
 
-/// The form that all programs which take a file have in common.
-fn document(servers: &[Server]) -> Value {
-    let shape = |server: &Server| {
-        let mut shape = json!({"command": server.command, "args": server.args});
-        if !server.env.is_empty() {
-            shape["env"] = json!(server.env);
-        }
-        (server.name.clone(), shape)
-    };
-    json!({"mcpServers": servers.iter().map(shape).collect::<Map<_, _>>()})
-}
-
-/// A server as a setting of Codex, and the variables that it refers to.
-pub(crate) fn setting(index: usize, server: &Server) -> (OsString, BTreeMap<OsString, OsString>) {
-    let mut variables = BTreeMap::new();
-    let mut names = Vec::new();
-    let mut script = String::new();
-    for (name, value) in &server.env {
-        if !is_variable(name) {
-            tracing::warn!(server = %server.name, variable = %name, "no shell can set this variable of an MCP server");
-            continue;
-        }
-        // Codex passes variables on by their names alone, and its own may have the same.
-        let alias = format!("AGENTCRAFT_MCP_{index}_{}", names.len());
-        script.push_str(&format!("export {name}=\"${alias}\"; unset {alias}; "));
-        variables.insert(OsString::from(&alias), OsString::from(value));
-        names.push(alias);
-    }
-    let mut words = vec![server.command.as_str()];
-    words.extend(server.args.iter().map(String::as_str));
-    let script = format!("{script}exec \"$@\"");
-    if !names.is_empty() {
-        words.splice(0..0, ["sh", "-c", &script, "sh"]);
-    }
-    let mut setting = format!(
-        "mcp_servers.{}={{command={},args={}",
-        server.name,
-        quoted(words[0]),
-        list(words[1..].iter().copied())
-    );
-    if !names.is_empty() {
-        let names = list(names.iter().map(String::as_str));
-        setting.push_str(&format!(",env_vars={names}"));
-    }
-    setting.push('}');
-    (setting.into(), variables)
-}
-
-fn is_variable(name: &str) -> bool {
-    let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.bytes().all(legal)
-}
-
-fn list<'a>(texts: impl Iterator<Item = &'a str>) -> String {
-    let texts: Vec<String> = texts.map(quoted).collect();
-    format!("[{}]", texts.join(","))
-}
-
-/// A TOML string. JSON's escapes are TOML's, which also wants one for the last control character.
-fn quoted(text: &str) -> String {
-    Value::from(text).to_string().replace('\u{7f}', "\\u007f")
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use serde_json::json;
+
     use super::*;
 
-    fn server(env: &[(&str, &str)]) -> Server {
+    fn server() -> Server {
         Server {
             name: "files".to_owned(),
-            command: "fs".to_owned(),
-            args: vec!["--root".to_owned(), "a \"b\"\n".to_owned()],
-            env: env
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                .collect(),
+            reached: Reached::Program {
+                command: "fs".to_owned(),
+                args: vec!["--root".to_owned()],
+                env: BTreeMap::from([("KEY".to_owned(), "secret".to_owned())]),
+            },
         }
     }
 
     #[test]
     fn the_file_is_for_its_owner_alone_and_goes_with_its_holder() {
         let workspace = tempfile::tempdir().unwrap();
-        let servers = [server(&[("KEY", "secret")])];
-        let file = ServersFile::write(workspace.path(), "print-1", &servers).unwrap();
+        let write = |form| ServersFile::write(workspace.path(), "print-1", &[server()], form);
+        let file = write(Form::Typed).unwrap();
         let path = file.path().to_owned();
         let mode = path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600);
         let text = std::fs::read_to_string(&path).unwrap();
         let expected = json!({"mcpServers": {"files": {
-            "command": "fs", "args": ["--root", "a \"b\"\n"], "env": {"KEY": "secret"},
+            "command": "fs", "args": ["--root"], "env": {"KEY": "secret"},
         }}});
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
         drop(file);
@@ -179,26 +200,36 @@ mod tests {
     fn a_folder_that_leads_outside_is_not_followed() {
         let (workspace, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::os::unix::fs::symlink(outside.path(), workspace.path().join(FOLDER)).unwrap();
-        let refused = ServersFile::write(workspace.path(), "print-1", &[server(&[])]);
+        let servers = [server()];
+        let refused = ServersFile::write(workspace.path(), "print-1", &servers, Form::Typed);
         assert!(matches!(refused, Err(ServersError::Folder { .. })));
         assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn a_setting_holds_no_value_of_a_variable() {
-        let (plain, none) = setting(0, &server(&[]));
-        let expected = r#"mcp_servers.files={command="fs",args=["--root","a \"b\"\n"]}"#;
-        assert_eq!((plain.to_str().unwrap(), none.len()), (expected, 0));
-
-        let (setting, variables) = setting(1, &server(&[("KEY", "secret"), ("a.b", "lost")]));
-        let expected = r#"mcp_servers.files={command="sh",args=["-c","export KEY=\"$AGENTCRAFT_MCP_1_0\"; unset AGENTCRAFT_MCP_1_0; exec \"$@\"","sh","fs","--root","a \"b\"\n"],env_vars=["AGENTCRAFT_MCP_1_0"]}"#;
-        assert_eq!(setting.to_str().unwrap(), expected);
-        let variable = ("AGENTCRAFT_MCP_1_0".into(), "secret".into());
-        assert_eq!(variables, BTreeMap::from([variable]));
-    }
-
-    #[test]
-    fn a_text_is_quoted_as_toml_reads_it() {
-        assert_eq!(quoted("a\u{7f}\t\u{1}é\\"), r#""a\u007f\t\u0001é\\""#);
+    fn servers_of_an_editor_are_read_whatever_their_kind_and_odd_ones_are_left_out() {
+        let params = json!({ "mcpServers": [
+            { "name": "files", "command": "fs", "args": ["--root"], "env": [{ "name": "KEY", "value": "secret" }] },
+            { "type": "http", "name": "far", "url": "http://x", "headers": [{ "name": "H", "value": "V" }] },
+            { "type": "sse", "name": "old", "url": "http://y", "headers": [] },
+            { "type": "http", "name": "nowhere" },
+            { "name": "a.b={", "command": "c" },
+        ]});
+        let address = |transport, url: &str, headers| Reached::Address {
+            transport,
+            url: url.to_owned(),
+            headers,
+        };
+        let named = |name: &str, reached| Server {
+            name: name.to_owned(),
+            reached,
+        };
+        let header = BTreeMap::from([("H".to_owned(), "V".to_owned())]);
+        let expected = [
+            server(),
+            named("far", address(Transport::Http, "http://x", header)),
+            named("old", address(Transport::Sse, "http://y", BTreeMap::new())),
+        ];
+        assert_eq!(Server::brought(&params.to_string()), expected);
     }
 }

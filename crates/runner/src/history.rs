@@ -3,6 +3,8 @@
 //! Writing the whole state at each step would cost more with each step; replaying the few inputs since the last
 //! snapshot costs the same however long the run is.
 
+mod over;
+
 use std::path::{Path, PathBuf};
 
 use domain::Timestamp;
@@ -47,6 +49,16 @@ pub enum RunState {
     Succeeded,
     Failed,
     Cancelled,
+}
+
+impl RunState {
+    /// Whether nothing more will come of it.
+    pub fn is_over(self) -> bool {
+        match self {
+            Self::Succeeded | Self::Failed | Self::Cancelled => true,
+            Self::Running | Self::Waiting | Self::Interrupted => false,
+        }
+    }
 }
 
 /// A run, for people.

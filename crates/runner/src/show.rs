@@ -2,6 +2,9 @@
 //!
 //! Everything that is told goes through the mask, so that no secret of the environment gets out.
 
+mod plan;
+mod voices;
+
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, PoisonError},
@@ -12,14 +15,12 @@ use domain::turn::{
     ToolStatus, ToolUpdate,
 };
 use engine::SessionSink;
-use workflow::{Announcement, Finish, Mask, MaskStream, Outcome, Plan, StepStatus};
+use workflow::{Announcement, Finish, Mask, MaskStream, Outcome, StepStatus};
+
+use voices::Voice;
 
 /// What is shown of a step's output.
 const SHOWN_MAX: usize = 64 * 1024;
-
-/// Entries of the plan that are told with each change. A plan is told whole, so a longer one is told only when as many
-/// of its entries have changed as it is longer: telling a run costs the same for each step, however many there are.
-const TOLD_WITH_EACH: usize = 100;
 
 /// The kind of step in which a run ends.
 const TERMINAL: &str = "terminal";
@@ -34,13 +35,6 @@ pub struct Audience {
     streams: Arc<Mutex<BTreeMap<(String, Voice), MaskStream>>>,
     /// Put before the paths of the steps: of a run inside another.
     prefix: String,
-}
-
-/// What kind of text a stream is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Voice {
-    Thought,
-    Text,
 }
 
 #[derive(Debug, Default)]
@@ -92,29 +86,6 @@ impl Audience {
             steps: Arc::default(),
             ..self.clone()
         }
-    }
-
-    /// The steps, before anything has happened.
-    pub(crate) fn plan(&self, plan: &Plan) {
-        let entry = |step: &workflow::Step| PlanEntry {
-            text: match step.description.as_str() {
-                "" => step.name.clone(),
-                words => format!("{}: {words}", step.name),
-            },
-            status: PlanStatus::Pending,
-        };
-        let steps = plan.written_steps();
-        let shown = steps.filter(|step| !matches!(step.kind, workflow::StepKind::Terminal(_)));
-        let mut progress = self.progress();
-        progress.entries.clear();
-        progress.places.clear();
-        for step in shown {
-            let place = progress.entries.len();
-            progress.places.insert(step.name.clone(), place);
-            progress.entries.push(entry(step));
-        }
-        drop(progress);
-        self.tell_plan();
     }
 
     pub(crate) fn announce(&self, announcement: &Announcement) {
@@ -211,64 +182,6 @@ impl Audience {
     /// Something that the run itself says, whole.
     pub(crate) fn text(&self, text: impl Into<String>) {
         self.emit(EventKind::Text { text: text.into() });
-    }
-
-    /// A piece of what an agent says; a secret may be split over several.
-    fn piece(&self, source: &str, voice: Voice, text: &str) {
-        let shown = {
-            let mut streams = self.streams();
-            let stream = streams.entry((source.to_owned(), voice));
-            stream.or_insert_with(|| self.mask.stream()).push(text)
-        };
-        self.say(voice, shown);
-    }
-
-    /// Shows what was held back of a source: nothing that continues it can come any more.
-    fn flush(&self, source: &str) {
-        for voice in [Voice::Thought, Voice::Text] {
-            let stream = self.streams().remove(&(source.to_owned(), voice));
-            if let Some(mut stream) = stream {
-                self.say(voice, stream.finish());
-            }
-        }
-    }
-
-    /// Text that went through the mask already.
-    fn say(&self, voice: Voice, text: String) {
-        if text.is_empty() {
-            return;
-        }
-        let kind = match voice {
-            Voice::Thought => EventKind::Thought { text },
-            Voice::Text => EventKind::Text { text },
-        };
-        self.sink.emit(kind, None);
-    }
-
-    /// Something that happened in an agent of a step: its tool calls are told apart from those of other steps.
-    pub(crate) fn inner(&self, path: &str, kind: EventKind) {
-        let source = self.own(path);
-        let own = |id: String| format!("{source}::{id}");
-        let kind = match kind {
-            EventKind::Text { text } => return self.piece(&source, Voice::Text, &text),
-            EventKind::Thought { text } => return self.piece(&source, Voice::Thought, &text),
-            EventKind::ToolCall(call) => EventKind::ToolCall(ToolCall {
-                id: own(call.id.clone()),
-                ..call
-            }),
-            EventKind::ToolUpdate(update) => EventKind::ToolUpdate(ToolUpdate {
-                id: own(update.id.clone()),
-                ..update
-            }),
-            other => other,
-        };
-        self.flush(&source);
-        self.emit(kind);
-    }
-
-    /// The agent of a step has nothing more to say.
-    pub(crate) fn silence(&self, path: &str) {
-        self.flush(&self.own(path));
     }
 
     fn own(&self, path: &str) -> String {
@@ -368,41 +281,6 @@ impl Audience {
             1 => format!("{}{path}", self.prefix),
             more => format!("{}{path}#{more}", self.prefix),
         }
-    }
-
-    fn set(&self, step: &str, status: PlanStatus) {
-        let mut progress = self.progress();
-        let Some(place) = progress.places.get(step).copied() else {
-            return;
-        };
-        let entry = &mut progress.entries[place];
-        if entry.status == status {
-            return;
-        }
-        entry.status = status;
-        progress.untold += 1;
-        let is_due = progress.untold > progress.entries.len() / TOLD_WITH_EACH;
-        drop(progress);
-        if is_due {
-            self.tell_plan();
-        }
-    }
-
-    /// The plan is told whole each time, as the protocols want it.
-    fn tell_plan(&self) {
-        // A run inside another has no plan of its own on the screen: there is one for a turn.
-        if !self.prefix.is_empty() {
-            return;
-        }
-        let mut progress = self.progress();
-        progress.untold = 0;
-        let entries = progress.entries.clone();
-        drop(progress);
-        self.emit(EventKind::Plan { entries });
-    }
-
-    fn streams(&self) -> std::sync::MutexGuard<'_, BTreeMap<(String, Voice), MaskStream>> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn progress(&self) -> std::sync::MutexGuard<'_, Progress> {

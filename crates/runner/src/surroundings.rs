@@ -7,11 +7,10 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use catalog::McpServer;
 use engine::{DriverSurroundings, Drivers, Engine, Records};
 use workflow::{Mask, SECRET_NAMES};
 
-use crate::{choices::Choices, found::Shelf};
+use crate::{choices::Choices, found::Shelf, servers::Servers};
 
 /// Given by whoever assembles the program; clones share everything.
 #[derive(Debug, Clone)]
@@ -58,7 +57,7 @@ pub(crate) struct Scene {
     /// The working directory of the run.
     pub(crate) cwd: PathBuf,
     /// MCP servers that whoever asked for the run brings along; they win over those of a step.
-    pub(crate) mcp_servers: Vec<McpServer>,
+    pub(crate) servers: Servers,
     /// What whoever asked for the run has chosen for its agents.
     pub(crate) choices: Choices,
 }

@@ -8,19 +8,18 @@ use std::{
     },
 };
 
-use catalog::McpServer;
 use domain::turn::{Dialect, EventKind, Raw};
 use engine::SessionSink;
 use serde_json::{Value, json};
 
-use crate::{choices::Choices, execution::Execution};
+use crate::{choices::Choices, execution::Execution, servers::Servers};
 
 #[derive(Debug)]
 pub(crate) struct Talk {
     pub(crate) id: String,
     pub(crate) sink: SessionSink,
     pub(crate) cwd: PathBuf,
-    pub(crate) mcp_servers: Vec<McpServer>,
+    pub(crate) servers: Servers,
     /// One turn at a time; the session sees to that.
     pub(crate) run: tokio::sync::Mutex<Option<Execution>>,
     /// An earlier process may have left a run that waits here; asked once.
@@ -31,17 +30,12 @@ pub(crate) struct Talk {
 }
 
 impl Talk {
-    pub(crate) fn new(
-        id: String,
-        sink: SessionSink,
-        cwd: PathBuf,
-        mcp_servers: Vec<McpServer>,
-    ) -> Self {
+    pub(crate) fn new(id: String, sink: SessionSink, cwd: PathBuf, servers: Servers) -> Self {
         Self {
             id,
             sink,
             cwd,
-            mcp_servers,
+            servers,
             run: tokio::sync::Mutex::default(),
             left: AtomicBool::new(false),
             choices: Mutex::default(),

@@ -1,7 +1,5 @@
-//! An editor's words: the blocks of its prompts, and the MCP servers it brings along.
+//! An editor's words: the blocks of its prompts.
 
-use catalog::McpServer;
-use domain::Name;
 use serde_json::Value;
 
 /// The prompt as one text, or why it cannot be one.
@@ -90,58 +88,6 @@ fn decoded(path: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The servers of the request that opened a conversation, and words about those that cannot be used.
-pub(crate) fn servers(params: &str) -> (Vec<McpServer>, Vec<String>) {
-    let params: Value = serde_json::from_str(params).unwrap_or_default();
-    let brought = params["mcpServers"].as_array().cloned().unwrap_or_default();
-    let (mut servers, mut left_out) = (Vec::new(), Vec::new());
-    for server in &brought {
-        let name = server["name"].as_str().unwrap_or_default();
-        match (Name::parse(name), server["command"].as_str()) {
-            (Ok(name), Some(command)) => servers.push(McpServer {
-                name,
-                description: None,
-                command: command.to_owned(),
-                args: texts(&server["args"]),
-                env: pairs(&server["env"]),
-            }),
-            (Err(_), _) => left_out.push(format!(
-                "the MCP server {name:?} of the editor is left out: that is no name here"
-            )),
-            (Ok(name), None) => left_out.push(format!(
-                "the MCP server {name} of the editor is left out: steps are given servers that are programs"
-            )),
-        }
-    }
-    (servers, left_out)
-}
-
-/// Both lists in one; who comes later wins over an earlier one of the same name.
-pub(crate) fn merged(first: Vec<McpServer>, second: Vec<McpServer>) -> Vec<McpServer> {
-    let kept = first
-        .into_iter()
-        .filter(|server| !second.iter().any(|other| other.name == server.name));
-    kept.collect::<Vec<_>>()
-        .into_iter()
-        .chain(second.clone())
-        .collect()
-}
-
-fn texts(list: &Value) -> Vec<String> {
-    let items = list.as_array().into_iter().flatten();
-    items.filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
-fn pairs(list: &Value) -> std::collections::BTreeMap<String, String> {
-    let items = list.as_array().into_iter().flatten();
-    items
-        .filter_map(|item| {
-            let text = |key: &str| item[key].as_str().map(str::to_owned);
-            Some((text("name")?, text("value")?))
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -174,27 +120,5 @@ mod tests {
         check(json!([{ "type": "image", "data": "" }]), Err("an image"));
         check(json!([{ "type": "audio", "data": "" }]), Err("a sound"));
         check(json!([{ "type": "resource" }]), Err("mention the file"));
-    }
-
-    #[test]
-    fn the_editors_server_wins_over_one_of_the_same_name() {
-        let params = json!({ "mcpServers": [
-            { "name": "files", "command": "/bin/b", "args": ["-x"], "env": [{ "name": "K", "value": "V" }] },
-            { "type": "http", "name": "far", "url": "http://x" },
-            { "name": "../evil", "command": "c" },
-        ]});
-        let (servers, left_out) = servers(&params.to_string());
-        assert_eq!(left_out.len(), 2, "{left_out:?}");
-        let own = |name: &str, command: &str| McpServer {
-            name: Name::parse(name).unwrap(),
-            description: None,
-            command: command.to_owned(),
-            args: Vec::new(),
-            env: Default::default(),
-        };
-        let all = merged(vec![own("files", "/bin/a"), own("git", "g")], servers);
-        let commands: Vec<&str> = all.iter().map(|server| server.command.as_str()).collect();
-        assert_eq!(commands, ["g", "/bin/b"]);
-        assert_eq!(all[1].env["K"], "V");
     }
 }

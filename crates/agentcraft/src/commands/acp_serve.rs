@@ -9,8 +9,8 @@ use std::{
 };
 
 use acp::lease::{self, Asks, Editor, Folder};
-use domain::{Name, session::WhenBusy};
-use engine::{Create, Overrides};
+use domain::{Name, session::WhenBusy, turn::EventKind};
+use engine::{Create, Overrides, SessionView, Sessions};
 use jsonrpc::{Connection as Lines, Limits};
 use platform::files::{self, Durability, Mode};
 use runner::Shelf;
@@ -46,9 +46,6 @@ const CONFIG_MAX: u64 = 64 * 1024;
 
 /// How long runs have to end once the editor has gone: the grace of their commands and a little more.
 const RUNS_END: Duration = Duration::from_secs(7);
-
-/// How often we look whether they have.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Threads: the work is waiting.
 const THREADS: usize = 2;
@@ -255,15 +252,32 @@ async fn alone(config: &Config, shelf: Shelf, usual: Option<Usual>) -> anyhow::R
     node.close(config).await
 }
 
+/// Waits until the turn that ran when the session was looked at is over.
+async fn turn_ended(sessions: &Sessions, session: &SessionView) {
+    // The newest event may be the end itself, told before the session was seen to rest.
+    let Ok(mut events) = sessions
+        .events(&session.session_id, session.last_seq.max(1))
+        .await
+    else {
+        return;
+    };
+    while let Ok(Some(event)) = events.next().await {
+        if matches!(event.kind, EventKind::TurnEnded { .. }) {
+            return;
+        }
+    }
+}
+
 /// Cancels what is in progress and waits until it is gone, so that commands get their time to end.
 async fn end_runs(node: &Standalone) {
     let sessions = node.engine.sessions();
-    for session in sessions.list(None) {
+    let open = sessions.list(None);
+    for session in &open {
         let _ = sessions.cancel(&session.session_id).await; // One that is over has nothing to cancel.
     }
     let ended = async {
-        while sessions.list(None).iter().any(|session| session.busy) {
-            tokio::time::sleep(LOOK_EVERY).await;
+        for session in open.iter().filter(|session| session.busy) {
+            turn_ended(sessions, session).await;
         }
     };
     if tokio::time::timeout(RUNS_END, ended).await.is_err() {

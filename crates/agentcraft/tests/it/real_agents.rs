@@ -9,4 +9,5 @@ mod model;
 mod scene;
 mod slow;
 mod slow_editors;
+mod slow_steps;
 mod table;

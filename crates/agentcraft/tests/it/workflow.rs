@@ -14,6 +14,7 @@ mod providers;
 mod same;
 mod sdks;
 mod serving;
+mod slow;
 mod terminal;
 
 use std::{

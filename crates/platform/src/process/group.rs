@@ -6,7 +6,6 @@
 use std::{
     collections::BTreeSet,
     io,
-    process::Child,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -19,6 +18,7 @@ use crate::{
     guardian::Guardian,
     owner::OwnerTag,
     pid::{ExitWatch, ProcessRef, pid_of, wait_exited},
+    recent,
     snapshot::{Selection, Snapshot, Swept, kill_until_gone},
 };
 
@@ -48,6 +48,7 @@ struct Core {
     pid: Pid,
     owner: OwnerTag,
     guardian: Guardian,
+    started: Instant,
     /// Set when the leader is reaped. Signals are sent under this lock, so none follows the reaping.
     reaped: Mutex<Option<Exit>>,
 }
@@ -69,8 +70,7 @@ impl std::fmt::Display for Exit {
 }
 
 impl Group {
-    pub(super) fn adopt(child: Child, owner: OwnerTag, guardian: Guardian) -> io::Result<Group> {
-        let pid = child.id();
+    pub(super) fn adopt(pid: u32, owner: OwnerTag, guardian: Guardian) -> io::Result<Group> {
         // Until it is reaped a child has an entry in /proc, dead or alive.
         let leader = ProcessRef::of(pid).unwrap_or(ProcessRef { pid, start_time: 0 });
         let core = Arc::new(Core {
@@ -78,6 +78,7 @@ impl Group {
             pid: pid_of(pid).ok_or(io::ErrorKind::NotFound)?,
             owner,
             guardian,
+            started: Instant::now(),
             reaped: Mutex::new(None),
         });
         match ExitWatch::new(pid) {
@@ -147,7 +148,10 @@ impl Group {
     /// Waits for the leader to end by itself, then kills whatever it left behind, in its group or outside.
     pub async fn reap_leftovers(&self) -> Exit {
         self.wait().await;
-        self.finish().await
+        match self.core.reap_alone() {
+            Some(exit) => exit,
+            None => self.finish().await,
+        }
     }
 
     async fn finish(&self) -> Exit {
@@ -198,6 +202,20 @@ impl Core {
         true
     }
 
+    /// Frees the number of a leader that has ended after a short life and left nobody behind, where that is quickly known.
+    fn reap_alone(&self) -> Option<Exit> {
+        let is_young = self.started.elapsed() < recent::LIFE_MAX;
+        if !is_young || !recent::surely_none(self.leader.pid, &self.owner.scope()) {
+            return None;
+        }
+        let mut reaped = self.reaped();
+        if reaped.is_none() {
+            let exit = self.peek()?;
+            self.reap(&mut reaped, exit);
+        }
+        *reaped
+    }
+
     /// Blocks until nothing of the group is left, then frees its number.
     fn kill_and_reap(&self) -> Exit {
         if let Some(exit) = *self.reaped() {
@@ -223,13 +241,18 @@ impl Core {
         let Some(exit) = self.peek() else {
             return Exit::Lost; // Still held by the kernel; it stays known to the guardian.
         };
+        self.reap(&mut reaped, exit);
+        tracing::debug!(owner = %self.owner, pid = self.leader.pid, killed, %exit, "group ended");
+        exit
+    }
+
+    /// Only when nobody of the group is left.
+    fn reap(&self, reaped: &mut Option<Exit>, exit: Exit) {
         // Forgotten before it is reaped: after that the number may belong to somebody else's group.
         self.guardian.forget_group(self.leader.pid);
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         let _ = waitid(WaitId::Pid(self.pid), options); // The status is known already.
         *reaped = Some(exit);
-        tracing::debug!(owner = %self.owner, pid = self.leader.pid, killed, %exit, "group ended");
-        exit
     }
 
     /// Kills the group now and leaves the sweep and the reaping to a thread, as a drop may neither block nor await.

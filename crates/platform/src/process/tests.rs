@@ -101,12 +101,9 @@ async fn ending_takes_the_whole_group_at_once_when_it_obeys() {
         .ready(scene.child("obeys", "sh", &["-c", script]))
         .await;
     assert_eq!(scene.left().len(), 3);
-    let begun = std::time::Instant::now();
-    assert_eq!(group.end(PATIENCE).await, Exit::Signal(15));
-    assert!(
-        begun.elapsed() < PATIENCE / 4,
-        "it did not wait for the grace"
-    );
+    // Whoever waited for this grace would not be there in time.
+    let grace = PATIENCE * 10;
+    assert_eq!(patiently(group.end(grace)).await, Exit::Signal(15));
     assert_eq!(scene.left(), []);
     assert_eq!(group.end(PATIENCE).await, Exit::Signal(15));
     assert_eq!(group.wait().await, Exit::Signal(15));
@@ -232,4 +229,93 @@ async fn a_refused_start_says_what_where_and_why() {
     nowhere.cwd = folder.path().join("none");
     let nowhere = refusal(nowhere);
     assert!(matches!(nowhere, SpawnError::Folder { .. }), "{nowhere:?}");
+}
+
+#[tokio::test]
+async fn a_program_is_found_in_the_childs_own_path_and_a_bare_script_is_run_by_the_shell() {
+    let scene = Scene::new();
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("bare");
+    std::fs::write(&script, "echo \"$0 $1\"; exit 4\n").unwrap();
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    let mut spawn = scene.child("bare", "bare", &["word"]);
+    let path = format!("/nonexistent::{}:/usr/bin:/bin", folder.path().display());
+    spawn.env.insert("PATH".into(), path.into());
+    let (group, pipes) = spawn.spawn(&scene.guardian).unwrap();
+    let mut text = String::new();
+    patiently(pipes.stdout.unwrap().read_to_string(&mut text))
+        .await
+        .unwrap();
+    assert_eq!(text, format!("{} word\n", script.display()));
+    assert_eq!(patiently(group.reap_leftovers()).await, Exit::Code(4));
+}
+
+#[tokio::test]
+async fn a_child_begins_with_the_signals_and_files_that_the_standard_library_would_give_it() {
+    let scene = Scene::new();
+    // We handle one more, and the child must not know of it.
+    let _handled = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined1());
+    let script = "grep -E '^Sig(Blk|Cgt|Ign)' /proc/self/status; ls /proc/self/fd";
+    let (group, pipes) = scene
+        .child("plain", "/bin/sh", &["-c", script])
+        .spawn(&scene.guardian)
+        .unwrap();
+    let mut text = String::new();
+    patiently(pipes.stdout.unwrap().read_to_string(&mut text))
+        .await
+        .unwrap();
+    assert_eq!(patiently(group.reap_leftovers()).await, Exit::Code(0));
+    let expected = std::process::Command::new("/bin/sh")
+        .args(["-c", script])
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    let expected = String::from_utf8(expected.stdout).unwrap();
+    // Signals 32 and 33 belong to the C library.
+    let usual = |text: &str| -> Vec<String> {
+        let low = |line: &str| match line.split_once(":\t") {
+            Some((name, set)) => {
+                let set = u64::from_str_radix(set, 16).unwrap() & 0x7fff_ffff;
+                format!("{name} {set:x}")
+            }
+            None => line.to_owned(),
+        };
+        text.lines().map(low).collect()
+    };
+    assert!(text.contains("SigBlk"), "{text}");
+    assert_eq!(usual(&text), usual(&expected));
+}
+
+#[tokio::test]
+async fn a_short_command_that_forks_twice_and_leaves_its_session_leaves_nobody() {
+    let scene = Scene::new();
+    // The same, but the first process ends at once, within the time in which only recent numbers are looked at.
+    let brief = DOUBLE_FORK.replace("print('ready', flush=True)\ntime.sleep(600)", "");
+    for round in 0..5 {
+        let name = format!("brief-{round}");
+        let spawn = scene.child(&name, python(), &["-c", &brief]);
+        let (group, _pipes) = spawn.spawn(&scene.guardian).unwrap();
+        assert_eq!(patiently(group.reap_leftovers()).await, Exit::Code(0));
+        assert_eq!(scene.left(), []);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_short_commands_at_once_tell_their_own_ends() {
+    let scene = Scene::new();
+    let groups: Vec<_> = (0..60)
+        .map(|index| {
+            let script = format!("exit {index}");
+            let spawn = scene.child(&format!("short-{index}"), "sh", &["-c", &script]);
+            spawn.spawn(&scene.guardian).unwrap().0
+        })
+        .collect();
+    let ends: Vec<_> = groups
+        .into_iter()
+        .map(|group| tokio::spawn(async move { group.reap_leftovers().await }))
+        .collect();
+    for (index, end) in (0..).zip(ends) {
+        assert_eq!(patiently(end).await.unwrap(), Exit::Code(index));
+    }
+    assert_eq!(scene.left(), []);
 }

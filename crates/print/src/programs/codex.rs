@@ -14,7 +14,7 @@ pub(super) const PROGRAM: Program = Program {
     invoke,
     output: Output::Lines(reader),
     memory: Memory::Sessions,
-    servers: Servers::Arguments,
+    servers: Servers::Settings,
 };
 
 fn invoke(request: &Request<'_>) -> Invocation {

@@ -13,7 +13,7 @@ pub(super) const PROGRAM: Program = Program {
     invoke,
     output: Output::Text,
     memory: Memory::None,
-    servers: Servers::Workspace,
+    servers: Servers::Untold,
 };
 
 fn invoke(request: &Request<'_>) -> Invocation {

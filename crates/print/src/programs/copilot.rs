@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::{
     program::{Begin, Findings, Invocation, Memory, Output, Program, Reader, Request, Servers},
     reading::{Called, Streamed, items, number, other, text},
+    servers::Form,
     tool,
 };
 
@@ -16,7 +17,7 @@ pub(super) const PROGRAM: Program = Program {
     invoke,
     output: Output::Lines(reader),
     memory: Memory::Sessions,
-    servers: Servers::File,
+    servers: Servers::File(Form::Typed),
 };
 
 fn invoke(request: &Request<'_>) -> Invocation {

@@ -17,7 +17,8 @@ pub(super) const PROGRAM: Program = Program {
     invoke,
     output: Output::Lines(reader),
     memory: Memory::Sessions,
-    servers: Servers::Workspace,
+    // A file that it is told of has to be root's, and so has every folder above it.
+    servers: Servers::Untold,
 };
 
 fn invoke(request: &Request<'_>) -> Invocation {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{
     program::{Begin, Findings, Invocation, Memory, Output, Program, Reader, Request, Servers},
     reading::{Called, Streamed, number, other, plan, text},
-    tool,
+    servers, tool,
 };
 
 pub(super) const PROGRAM: Program = Program {
@@ -14,7 +14,7 @@ pub(super) const PROGRAM: Program = Program {
     invoke,
     output: Output::Lines(reader),
     memory: Memory::Sessions,
-    servers: Servers::Workspace,
+    servers: Servers::Variable,
 };
 
 fn invoke(request: &Request<'_>) -> Invocation {
@@ -22,6 +22,11 @@ fn invoke(request: &Request<'_>) -> Invocation {
     invocation.option("--session", request.resume);
     invocation.option("--model", request.model);
     invocation.extend(request.args);
+    if let Some(configuration) = servers::configuration(request) {
+        invocation
+            .env
+            .insert(servers::CONFIGURATION.into(), configuration);
+    }
     // It puts an argument with spaces into quotes and waits for the end of its input anyway, so the words go there.
     invocation.stdin = Some(request.prompt.to_owned());
     invocation

@@ -1,13 +1,16 @@
 //! Qwen Code: `qwen --output-format=stream-json`, which prints what Claude Code prints.
 
-use crate::program::{Invocation, Memory, Output, Program, Request, Servers};
+use crate::{
+    program::{Invocation, Memory, Output, Program, Request, Servers},
+    servers::Form,
+};
 
 pub(super) const PROGRAM: Program = Program {
     executable: Some("qwen"),
     invoke,
     output: Output::Lines(super::claude::reader),
     memory: Memory::Sessions,
-    servers: Servers::File,
+    servers: Servers::File(Form::ByKey),
 };
 
 fn invoke(request: &Request<'_>) -> Invocation {

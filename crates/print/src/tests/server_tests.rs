@@ -71,13 +71,86 @@ async fn codex_gets_servers_as_settings_and_their_secrets_as_variables() {
 }
 
 #[tokio::test]
-async fn programs_that_read_their_workspace_are_told_nothing() {
-    for backend in ["gemini", "opencode"] {
+async fn opencode_gets_servers_by_a_variable() {
+    let scene = Scene::new();
+    turn_with_server(&scene, "opencode").await;
+    let env = std::fs::read_to_string(scene.path("env")).unwrap();
+    let told = env
+        .lines()
+        .find_map(|line| line.strip_prefix("OPENCODE_CONFIG_CONTENT="));
+    let told: serde_json::Value = serde_json::from_str(told.unwrap()).unwrap();
+    assert_eq!(told["mcp"]["files"]["command"], json!(["fs", "--stdio"]));
+}
+
+#[tokio::test]
+async fn servers_behind_an_address_come_as_the_program_takes_them_or_words_are_said() {
+    let cases = [
+        ("claude-code", "far old", ""),
+        ("qwen", "far old", ""),
+        ("copilot", "far old", ""),
+        (
+            "codex",
+            "far",
+            "codex does not get the MCP server old: it takes none over sse",
+        ),
+        ("opencode", "far old", ""),
+        (
+            "gemini",
+            "",
+            "gemini does not get the MCP server far: it takes none but those of its own settings\n\
+             gemini does not get the MCP server old: it takes none but those of its own settings",
+        ),
+    ];
+    for (backend, taken, said) in cases {
         let scene = Scene::new();
-        turn_with_server(&scene, backend).await;
+        let driver = scene.driver(backend, LOOK);
+        let (asks, _) = mpsc::channel(1);
+        let open = OpenSession {
+            cwd: scene.folder.path().to_owned(),
+            mcp_servers: Vec::new(),
+            resume: None,
+            sink: SessionSink::new(Arc::clone(&scene.log), asks),
+        };
+        let servers = json!([
+            { "type": "http", "name": "far", "url": "https://far.test/mcp", "headers": [{ "name": "X-Key", "value": SECRET }] },
+            { "type": "sse", "name": "old", "url": "https://old.test/sse", "headers": [] },
+        ]);
+        let words = engine::NativeOpen {
+            method: "session/new".to_owned(),
+            params: domain::turn::Raw {
+                dialect: domain::turn::Dialect::Acp,
+                frame: json!({ "mcpServers": servers }).to_string().into(),
+            },
+        };
+        let opened = driver.open_with(open, words).await.unwrap();
+        patiently(driver.turn(turn(&opened.id, "hello")))
+            .await
+            .unwrap();
         let args = scene.args().join("|");
-        assert!(!args.contains("mcp"), "{backend}: {args}");
+        assert!(!args.contains(SECRET), "{backend}: {args}");
+        let read = |name: &str| std::fs::read_to_string(scene.path(name)).unwrap_or_default();
+        let all = format!("{args}\n{}\n{}", read("env"), read("file"));
+        for name in ["far", "old"] {
+            let url = format!("https://{name}.test/");
+            let expected = taken.split(' ').any(|taken| taken == name);
+            assert_eq!(all.contains(&url), expected, "{backend}: {name}: {all}");
+        }
+        assert_eq!(all.contains(SECRET), !taken.is_empty(), "{backend}: {all}");
+        assert_eq!(notices(&scene).join("\n"), said, "{backend}");
     }
+}
+
+fn notices(scene: &Scene) -> Vec<String> {
+    let engine::Page::Events(events) = scene.log.read(1, 100) else {
+        return Vec::new();
+    };
+    events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            domain::turn::EventKind::Notice { text } => Some(text.clone()),
+            _ => None,
+        })
+        .collect()
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ async fn begin(act: &Act, action: WorkflowAction) -> Result<Execution, String> {
     let found = found.map_err(|error| error.to_string())?;
     let order = Order {
         cwd: act.scene.cwd.clone(),
-        mcp_servers: act.scene.mcp_servers.clone(),
+        servers: act.scene.servers.clone(),
         choices: act.scene.choices.clone(),
         audience: act.audience.inside(&act.path),
         parent: Some(act.run.clone()),
@@ -64,7 +64,7 @@ async fn take_up(act: &Act, action: &WorkflowAction) -> Option<Execution> {
             && run.finish.is_none()
     })?;
     let taken_up = TakenUp {
-        mcp_servers: act.scene.mcp_servers.clone(),
+        servers: act.scene.servers.clone(),
         choices: act.scene.choices.clone(),
         ..TakenUp::going_on(act.audience.inside(&act.path))
     };

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use catalog::McpServer;
 use platform::crash;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
@@ -16,6 +15,7 @@ use crate::{
     history::{History, Kept, RunState, Worker},
     refused::StartError,
     restore::{Restored, restore},
+    servers::Servers,
     setup::Stage,
     show::Audience,
     surroundings::{Scene, Surroundings},
@@ -27,7 +27,7 @@ pub struct Order {
     /// The working directory of the run.
     pub cwd: PathBuf,
     /// Whoever asks for the run may bring servers along.
-    pub mcp_servers: Vec<McpServer>,
+    pub servers: Servers,
     /// And may have chosen something for its agents.
     pub choices: Choices,
     pub audience: Audience,
@@ -46,7 +46,7 @@ pub struct TakenUp {
     pub from: Option<RewindFrom>,
     /// Instead of those it was given.
     pub inputs: Map<String, Value>,
-    pub mcp_servers: Vec<McpServer>,
+    pub servers: Servers,
     pub choices: Choices,
     pub audience: Audience,
 }
@@ -57,7 +57,7 @@ impl TakenUp {
         Self {
             from: None,
             inputs: Map::new(),
-            mcp_servers: Vec::new(),
+            servers: Servers::default(),
             choices: Choices::default(),
             audience,
         }
@@ -78,7 +78,7 @@ impl Execution {
         let scene = Scene {
             node: node.clone(),
             cwd: order.cwd.clone(),
-            mcp_servers: order.mcp_servers,
+            servers: order.servers,
             choices: order.choices,
         };
         let stage = Stage {
@@ -139,7 +139,7 @@ impl Execution {
         let scene = Scene {
             node: node.clone(),
             cwd: kept.cwd.clone(),
-            mcp_servers: taken_up.mcp_servers,
+            servers: taken_up.servers,
             choices: taken_up.choices,
         };
         let mut todo = Vec::new();

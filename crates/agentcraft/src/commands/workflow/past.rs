@@ -1,6 +1,6 @@
 //! Runs that were, and those that are: one with its steps, all of them, and the end of one.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use runner::{History, RunState, RunView};
 use serde_json::json;
@@ -19,9 +19,6 @@ const COUNTED_MAX: u32 = 1_000;
 
 /// How long whoever works on a run has to end it: the grace of its commands and a little more.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(10);
-
-/// How often we look whether it has.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) fn status(
     arguments: &StatusArgs,
@@ -94,25 +91,20 @@ pub(super) fn cancel(
             hint: "`agentcraft workflow history` shows those there are".to_owned(),
         });
     };
-    if is_over(&run) {
+    if run.state.is_over() {
         screen.note(&format!("it is over already: {}", word(run.state)))?;
         return Ok(());
     }
     block_on(history.cancel(&run.id))?.map_err(store)?;
-    let deadline = Instant::now() + CANCEL_PATIENCE;
-    loop {
-        match get(&run.id)? {
-            Some(now) if !is_over(&now) && Instant::now() < deadline => {
-                std::thread::sleep(LOOK_EVERY);
-            }
-            Some(now) if is_over(&now) => {
-                screen.line(&format!("{} {}", now.id, word(now.state)))?;
-                return Ok(());
-            }
-            _ => {
-                screen.warning("whoever works on it has not ended it yet")?;
-                return Err(CommandError::Shown(Exit::Failed));
-            }
+    let over = history.over(&run.id, &config.state_dir, CANCEL_PATIENCE);
+    match block_on(over)?.map_err(store)? {
+        Some(now) if now.state.is_over() => {
+            screen.line(&format!("{} {}", now.id, word(now.state)))?;
+            Ok(())
+        }
+        _ => {
+            screen.warning("whoever works on it has not ended it yet")?;
+            Err(CommandError::Shown(Exit::Failed))
         }
     }
 }
@@ -167,13 +159,6 @@ impl Counts {
             self.cancelled,
             workflow::format_duration(mean)
         )
-    }
-}
-
-fn is_over(run: &RunView) -> bool {
-    match run.state {
-        RunState::Succeeded | RunState::Failed | RunState::Cancelled => true,
-        RunState::Running | RunState::Waiting | RunState::Interrupted => false,
     }
 }
 

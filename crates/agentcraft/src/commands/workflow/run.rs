@@ -131,7 +131,7 @@ fn begin(
         let live = Live::open(format, config, screen).await?;
         let order = Order {
             cwd,
-            mcp_servers: Vec::new(),
+            servers: runner::Servers::default(),
             choices: Choices::default(),
             audience: live.audience().clone(),
             parent: None,

@@ -54,13 +54,13 @@ const FILES: [&str; 13] = [
     "first-2", "second-2", "three", "four",
 ];
 
-fn project() -> Project {
+pub(super) fn project() -> Project {
     let project = Project::new();
     project.workflow("ten", TEN);
     project
 }
 
-fn counts(project: &Project) -> BTreeMap<&'static str, usize> {
+pub(super) fn counts(project: &Project) -> BTreeMap<&'static str, usize> {
     let count = |name: &str| project.read(&format!("{name}.ran")).lines().count();
     FILES.iter().map(|name| (*name, count(name))).collect()
 }
@@ -93,7 +93,7 @@ fn recorded(project: &Project) -> Vec<&'static str> {
 }
 
 /// After the death: nothing is left, what had ended is not done again, and the outcome is that of a run in one piece.
-fn goes_on(project: &Project, when: &str) {
+pub(super) fn goes_on(project: &Project, when: &str) {
     project.nothing_is_left();
     let ended = recorded(project);
     let before = counts(project);

@@ -8,7 +8,10 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
-    os::unix::{fs::symlink, process::CommandExt},
+    os::unix::{
+        fs::{PermissionsExt, symlink},
+        process::CommandExt,
+    },
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     time::Instant,
 };
@@ -63,6 +66,8 @@ impl Editor {
         );
         assert_eq!(hello["result"]["protocolVersion"], 1, "{hello}");
         assert_eq!(hello["result"]["authMethods"], json!([]));
+        let servers = &hello["result"]["agentCapabilities"]["mcpCapabilities"];
+        assert_eq!(*servers, json!({"http": true, "sse": true}), "{hello}");
         let opened = editor.call(
             "session/new",
             json!({"cwd": project.folder, "mcpServers": []}),
@@ -474,6 +479,67 @@ fn servers_of_the_editor_are_given_to_the_agents_of_the_run() {
     project.nothing_is_left();
 }
 
+/// What a program that plays Claude Code keeps of the file with its servers.
+const CLAUDE: &str = r#"#!/bin/sh
+for word in "$@"; do if [ -f "$word" ]; then cat "$word" > given.json; fi; done
+echo '{"type":"result","subtype":"success","is_error":false,"result":"fine","session_id":"s1"}'
+"#;
+
+#[test]
+fn servers_behind_an_address_are_given_to_agents_that_take_them_and_words_are_said_of_others() {
+    let mut project = project();
+    let rules = "[permissions]\n[[permissions.rules]]\nkind = \"fetch\"\ndecision = \"allow\"\n";
+    fs::create_dir_all(project.home.home()).unwrap();
+    fs::write(project.home.home().join("config.toml"), rules).unwrap();
+    let bin = project.folder.join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    fs::write(bin.join("claude"), CLAUDE).unwrap();
+    fs::set_permissions(bin.join("claude"), fs::Permissions::from_mode(0o755)).unwrap();
+    let own = std::path::Path::new(env!("CARGO_BIN_EXE_agentcraft"));
+    let path = format!(
+        "{}:{}:{}",
+        bin.display(),
+        own.parent().unwrap().display(),
+        std::env::var("PATH").unwrap()
+    );
+    project.home.set_env("PATH", Some(&path));
+    let ask = |provider: &str| {
+        format!(
+            "name: ask\nstates:\n  initial: ask\n  ask: {{type: agent, provider: '{provider}', prompt: /mcp, on_success: done}}\n  \
+             done: {{type: terminal}}\n"
+        )
+    };
+    project.workflow("print", &ask("claude"));
+    project.workflow("speak", &ask("acp: agentcraft builtin-agent"));
+    let mut editor = Editor::open(&project);
+    let servers = json!([
+        {"type": "http", "name": "far", "url": "https://far.test/mcp", "headers": [{"name": "X-Key", "value": "abc"}]},
+        {"type": "sse", "name": "old", "url": "https://old.test/sse", "headers": []},
+    ]);
+    let opened = editor.call(
+        "session/new",
+        json!({"cwd": project.folder, "mcpServers": servers}),
+    );
+    editor.session = opened["result"]["sessionId"].as_str().unwrap().to_owned();
+    assert_eq!(editor.prompt("/print"), "end_turn", "{:?}", editor.told);
+    let given: Value = serde_json::from_str(&project.read("given.json")).unwrap();
+    let expected = json!({"mcpServers": {
+        "far": {"type": "http", "url": "https://far.test/mcp", "headers": {"X-Key": "abc"}},
+        "old": {"type": "sse", "url": "https://old.test/sse"},
+    }});
+    assert_eq!(given, expected);
+    assert_eq!(editor.prompt("/speak"), "end_turn");
+    let told = format!("{:?}", editor.told);
+    for words in [
+        "does not get the MCP server far: it takes none over http",
+        "does not get the MCP server old: it takes none over sse",
+    ] {
+        assert!(told.contains(words), "{told}");
+    }
+    editor.close();
+    project.nothing_is_left();
+}
+
 #[test]
 fn closing_the_input_ends_the_run_and_leaves_nothing() {
     let project = project();
@@ -521,13 +587,49 @@ fn settings_name_the_folder_and_mistakes_in_them_have_codes() {
         assert!(output.stderr.contains(code), "{}", output.stderr);
         assert_eq!(output.stdout, "");
     }
-    fs::write(project.folder.join("bad.yaml"), "workflows_dir: [1\n").unwrap();
-    let output = project.cli(&["acp-serve", "--config", "bad.yaml"]);
-    assert!(
-        output.stderr.contains("USER.ACP.CONFIG_INVALID"),
-        "{}",
-        output.stderr
-    );
+    for bad in [
+        "workflows_dir: [1\n",
+        "workflows_dir: 3.5e\ndefault_workflow: [a]\n",
+        "default_workflow: a\ndefault_agent: claude\n",
+        "default_agent: 'acp:'\n",
+    ] {
+        fs::write(project.folder.join("bad.yaml"), bad).unwrap();
+        let output = project.cli(&["acp-serve", "--config", "bad.yaml"]);
+        assert_eq!(output.code, 1, "{bad}: {}", output.stderr);
+        assert!(
+            output.stderr.contains("USER.ACP.CONFIG_INVALID"),
+            "{bad}: {}",
+            output.stderr
+        );
+        assert_eq!(output.stdout, "", "{bad}");
+    }
+}
+
+#[test]
+fn each_mistake_in_a_prompt_has_its_code() {
+    let project = project();
+    let inputs = "inputs: [{name: a, required: true}, {name: b, required: true}]\n";
+    project.workflow("two", &format!("{inputs}{}", step("true")));
+    let mut editor = Editor::open(&project);
+    let text = |text: &str| json!([{"type": "text", "text": text}]);
+    let image = json!([{"type": "image", "data": "AA==", "mimeType": "image/png"}]);
+    let resource = json!({"uri": "file:///x", "text": "y"});
+    let odd = json!([{"type": "resource", "resource": resource}]);
+    for (blocks, code) in [
+        (image, "USER.ACP.UNSUPPORTED_BLOCK"),
+        (odd, "USER.ACP.UNSUPPORTED_BLOCK"),
+        (text("hello"), "USER.ACP.INVALID_PROMPT"),
+        (text("/two a='1"), "USER.ACP.INVALID_PROMPT"),
+        (text("/two a=1 a=2"), "USER.ACP.INVALID_PROMPT"),
+        (text("/01-greet"), "USER.INPUT.VALIDATION_FAILED"),
+    ] {
+        let before = editor.words().len();
+        assert_eq!(editor.prompt_with(blocks), "refusal");
+        let said = editor.words().split_off(before);
+        assert!(said.contains(code), "{code}: {said}");
+    }
+    assert_eq!(editor.prompt("/01-greet who=Ann"), "end_turn");
+    editor.close();
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 use engine::{
-    AcpProcess, AskRequest, Driver, DriverSurroundings, EndpointAgent, EventLog, OpenSession, Page,
-    PrintProgram, SessionSink, Turn, TurnOptions, chain,
+    About, AcpProcess, AskRequest, Driver, DriverSurroundings, EndpointAgent, EventLog,
+    OpenSession, Page, PrintProgram, SessionSink, Turn, TurnOptions, chain,
 };
 use platform::{Group, Spawn, process::Stream};
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use workflow::{AgentAction, Provider, SessionUse};
 
 use super::{Act, Answered, Spoken};
-use crate::{act::context::Context, surroundings};
+use crate::{act::context::Context, servers::Takes, surroundings};
 
 /// What a program has to end by itself after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
@@ -177,18 +177,32 @@ async fn converse(
 ) -> Result<Spoken, String> {
     let log = Arc::new(EventLog::new(1));
     let (asks, questions) = mpsc::channel(ASKS_MAX);
-    let opened = driver
-        .open(OpenSession {
-            cwd: folder(act, action),
-            mcp_servers: act.scene.mcp_servers.clone(),
-            resume: match &action.session {
-                SessionUse::Once | SessionUse::Keep => None,
-                SessionUse::Continue { session } => Some(session.clone()),
-            },
-            sink: SessionSink::new(log.clone(), asks),
-        })
-        .await
-        .map_err(|error| chain(&error))?;
+    let (servers, takes) = (&act.scene.servers, takes(action, driver));
+    let open = OpenSession {
+        cwd: folder(act, action),
+        mcp_servers: match takes {
+            // Its driver is told of all of them in one place.
+            Takes::Sorted => Vec::new(),
+            Takes::Declared(_) | Takes::None => servers.programs.clone(),
+        },
+        resume: match &action.session {
+            SessionUse::Once | SessionUse::Keep => None,
+            SessionUse::Continue { session } => Some(session.clone()),
+        },
+        sink: SessionSink::new(log.clone(), asks),
+    };
+    let (words, left_out) = match takes {
+        Takes::Sorted => servers.all_for(&called(action), &takes),
+        Takes::Declared(_) | Takes::None => servers.remote_for(&called(action), &takes),
+    };
+    for text in left_out {
+        act.audience.notice(text);
+    }
+    let opening = match words {
+        Some(words) => driver.open_with(open, words),
+        None => driver.open(open),
+    };
+    let opened = opening.await.map_err(|error| chain(&error))?;
     let cancel = CancellationToken::new();
     let turn = driver.turn(Turn {
         session: opened.id.clone(),
@@ -262,6 +276,33 @@ fn pass_on(act: &Act, log: &EventLog, mut next: u64, answered: &mut Answered) ->
         log.stored(last.seq);
     }
     next
+}
+
+/// How the agent of the step is told of servers behind an address.
+fn takes(action: &AgentAction, driver: &dyn Driver) -> Takes {
+    match &action.provider {
+        Provider::Acp(_) => driver
+            .said(About::Agent)
+            .map_or(Takes::None, Takes::Declared),
+        Provider::Known(name)
+        | Provider::Named(name)
+        | Provider::Template(name)
+        | Provider::Agent(name) => match backend(name) {
+            Some("openai-compatible") | None => Takes::None,
+            Some(_) => Takes::Sorted,
+        },
+    }
+}
+
+/// The agent of the step, in words.
+fn called(action: &AgentAction) -> String {
+    match &action.provider {
+        Provider::Acp(words) => words.first().cloned().unwrap_or_default(),
+        Provider::Known(name)
+        | Provider::Named(name)
+        | Provider::Template(name)
+        | Provider::Agent(name) => name.clone(),
+    }
 }
 
 fn folder(act: &Act, action: &AgentAction) -> PathBuf {

@@ -7,12 +7,13 @@ use domain::{
     turn::{Answer, EventKind, TurnId},
 };
 use engine::{
-    AttachAs, Create, CreateSession, Engine, EngineError, Overrides, Prompt, TurnOptions, chain,
+    About, AttachAs, Create, CreateSession, Engine, EngineError, NativeOpen, NativeSession,
+    Overrides, Prompt, TurnOptions, chain,
 };
 use workflow::{AgentAction, Provider, SessionUse};
 
 use super::{Act, Answered, Spoken};
-use crate::act::context::Context;
+use crate::{act::context::Context, servers::Takes};
 
 pub(super) async fn speak(
     act: &Act,
@@ -102,7 +103,18 @@ async fn converse(
                 client: Some(format!("workflow run {}", act.run)),
                 idle_ttl: None,
             };
-            sessions.create(create).await?.session_id
+            match servers(act, engine, agent) {
+                Some(open) => {
+                    let session = NativeSession {
+                        create,
+                        cwd: None,
+                        open,
+                        resume: None,
+                    };
+                    sessions.create_native(session).await?.session_id
+                }
+                None => sessions.create(create).await?.session_id,
+            }
         }
     };
     let client = ClientId(format!("run-{}-{}", act.run, act.path));
@@ -128,6 +140,17 @@ async fn converse(
         sessions.close(&id).await?;
     }
     spoken
+}
+
+/// The servers that the run was given, in the request that opens the conversation. The agent has those of its template itself.
+fn servers(act: &Act, engine: &Engine, agent: &Name) -> Option<NativeOpen> {
+    let hello = engine.sessions().driver(agent).ok()?.said(About::Agent);
+    let takes = hello.map_or(Takes::Sorted, Takes::Declared);
+    let (open, left_out) = act.scene.servers.all_for(agent.as_str(), &takes);
+    for text in left_out {
+        act.audience.notice(text);
+    }
+    open
 }
 
 async fn follow(

@@ -1,0 +1,169 @@
+//! One prompt: a run that waits is told it, or it names a workflow that begins.
+
+use domain::turn::{Answer, AskKind, Stop};
+use engine::{DriverError, Turn};
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+use workflow::{AskInput, Plan};
+
+use super::RunKeeper;
+use crate::{
+    execution::{Execution, Order, Progress, TakenUp},
+    found::ShelfError,
+    history::History,
+    prompt::Command,
+    refused::StartError,
+    show::Audience,
+    talk::Talk,
+};
+
+/// What is said first where a prompt cannot be read as a workflow and its inputs.
+const INVALID_PROMPT: &str = "USER.ACP.INVALID_PROMPT";
+
+impl RunKeeper {
+    pub(super) async fn take(&self, turn: Turn) -> Result<Stop, DriverError> {
+        let talk = self.talk(&turn.session)?;
+        let mut place = talk.run.lock().await;
+        let audience = Audience::new(talk.sink.clone(), self.node.mask());
+        if talk.may_have_left() {
+            *place = self.left(&talk, audience.clone()).await;
+        }
+        let execution = match place.take() {
+            Some(mut waiting) => waiting.answer(turn.prompt.clone()).await.map(|()| waiting),
+            None => self.begin(&talk, &turn, audience.clone()).await,
+        };
+        let mut execution = match execution {
+            Ok(execution) => execution,
+            Err(error) => return Ok(self.refuse(&talk, &audience, error)),
+        };
+        match execution.drive(&turn.cancel).await {
+            Ok(Progress::Waiting(AskInput { .. })) => {
+                *place = Some(execution);
+                Ok(Stop::EndTurn)
+            }
+            Ok(Progress::Finished(finish)) => Ok(audience.conclude(&finish)),
+            Err(error) => Err(DriverError::Program {
+                why: engine::chain(&error),
+            }),
+        }
+    }
+
+    /// The run that waits here since before a restart.
+    async fn left(&self, talk: &Talk, audience: Audience) -> Option<Execution> {
+        let history = History::new(self.node.records.clone());
+        let run = history.waiting_in(&talk.id).await.ok().flatten()?;
+        let taken_up = TakenUp {
+            servers: talk.servers.clone(),
+            choices: talk.choices().clone(),
+            ..TakenUp::going_on(audience.clone())
+        };
+        match Execution::resume(&self.node, &run, taken_up).await {
+            Ok(execution) => {
+                execution.was_seen();
+                Some(execution)
+            }
+            Err(error) => {
+                audience.notice(format!(
+                    "the run {run} that waited here cannot be gone on with: {}",
+                    engine::chain(&error)
+                ));
+                None
+            }
+        }
+    }
+
+    async fn begin(
+        &self,
+        talk: &Talk,
+        turn: &Turn,
+        audience: Audience,
+    ) -> Result<Execution, StartError> {
+        let usual = self.only.as_ref().or(self.usual.as_ref());
+        let named = Command::parse(&turn.prompt);
+        let is_named = named.is_some();
+        let command = match (usual, named) {
+            (_, Some(command)) => command,
+            (Some(usual), None) => Command {
+                name: usual.clone(),
+                rest: turn.prompt.trim().to_owned(),
+            },
+            (None, None) => {
+                return Err(StartError::Shelf(ShelfError::Missing {
+                    name: String::new(),
+                    known: Vec::new(),
+                }));
+            }
+        };
+        let found = self.node.shelf.find(&talk.cwd, &command.name)?;
+        let plan = found.plan(&talk.cwd)?;
+        let inputs = match is_named {
+            true => command.inputs(&plan),
+            false => command.text(&plan),
+        };
+        let mut inputs = inputs.map_err(|error| StartError::Prompt {
+            why: error.to_string(),
+        })?;
+        ask_missing(&plan, &mut inputs, &audience, &turn.cancel).await;
+        let order = Order {
+            cwd: talk.cwd.clone(),
+            servers: talk.servers.clone(),
+            choices: talk.choices().clone(),
+            audience,
+            parent: None,
+            call_stack: Vec::new(),
+            talk: Some(turn.session.clone()),
+        };
+        Execution::prepare(&self.node, &found, inputs, order).await
+    }
+
+    /// Says what is wrong and what there is; the turn has not done anything.
+    fn refuse(&self, talk: &Talk, audience: &Audience, error: StartError) -> Stop {
+        let mut words = match &error {
+            StartError::Shelf(ShelfError::Missing { name, .. }) if name.is_empty() => {
+                format!("{INVALID_PROMPT}: Name a workflow with a slash before it.")
+            }
+            StartError::Prompt { why } => format!("{INVALID_PROMPT}: {why}"),
+            other => engine::chain(other),
+        };
+        if let StartError::Shelf(ShelfError::Missing { .. }) = error {
+            let names = self.available(&talk.cwd).into_iter();
+            let names: Vec<String> = names
+                .map(|(found, _, _)| format!("/{}", found.name))
+                .collect();
+            words.push_str(&match names.is_empty() {
+                true => " There are none here: put files into .agentcraft/workflows.".to_owned(),
+                false => format!(" There are {}.", names.join(", ")),
+            });
+        }
+        audience.text(words);
+        Stop::Refusal
+    }
+}
+
+/// Asks for what is required and was not given, where somebody can be asked; what is declined stays missing.
+async fn ask_missing(
+    plan: &Plan,
+    inputs: &mut Map<String, Value>,
+    audience: &Audience,
+    cancel: &CancellationToken,
+) {
+    for spec in &plan.inputs {
+        if !spec.required || spec.default.is_some() || inputs.contains_key(&spec.name) {
+            continue;
+        }
+        let text = match spec.description.as_str() {
+            "" => format!("{} ({})", spec.name, spec.kind.word()),
+            words => format!("{} ({}): {words}", spec.name, spec.kind.word()),
+        };
+        let kind = AskKind::Question { text, schema: None };
+        let answer = tokio::select! { biased;
+            () = cancel.cancelled() => return,
+            answer = audience.ask(kind, None) => answer,
+        };
+        let Answer::Text { text } = answer else {
+            return;
+        };
+        let value = crate::prompt::typed(&text, Some(spec.kind));
+        inputs.insert(spec.name.clone(), value);
+    }
+}

@@ -1,0 +1,66 @@
+//! The plan of a run: each step that is written in the file, and how far it is.
+
+use domain::turn::{EventKind, PlanEntry, PlanStatus};
+use workflow::Plan;
+
+use super::Audience;
+
+/// Entries of the plan that are told with each change. A plan is told whole, so a longer one is told only when as many
+/// of its entries have changed as it is longer: telling a run costs the same for each step, however many there are.
+const TOLD_WITH_EACH: usize = 100;
+
+impl Audience {
+    /// The steps, before anything has happened.
+    pub(crate) fn plan(&self, plan: &Plan) {
+        let entry = |step: &workflow::Step| PlanEntry {
+            text: match step.description.as_str() {
+                "" => step.name.clone(),
+                words => format!("{}: {words}", step.name),
+            },
+            status: PlanStatus::Pending,
+        };
+        let steps = plan.written_steps();
+        let shown = steps.filter(|step| !matches!(step.kind, workflow::StepKind::Terminal(_)));
+        let mut progress = self.progress();
+        progress.entries.clear();
+        progress.places.clear();
+        for step in shown {
+            let place = progress.entries.len();
+            progress.places.insert(step.name.clone(), place);
+            progress.entries.push(entry(step));
+        }
+        drop(progress);
+        self.tell_plan();
+    }
+
+    pub(super) fn set(&self, step: &str, status: PlanStatus) {
+        let mut progress = self.progress();
+        let Some(place) = progress.places.get(step).copied() else {
+            return;
+        };
+        let entry = &mut progress.entries[place];
+        if entry.status == status {
+            return;
+        }
+        entry.status = status;
+        progress.untold += 1;
+        let is_due = progress.untold > progress.entries.len() / TOLD_WITH_EACH;
+        drop(progress);
+        if is_due {
+            self.tell_plan();
+        }
+    }
+
+    /// The plan is told whole each time, as the protocols want it.
+    pub(super) fn tell_plan(&self) {
+        // A run inside another has no plan of its own on the screen: there is one for a turn.
+        if !self.prefix.is_empty() {
+            return;
+        }
+        let mut progress = self.progress();
+        progress.untold = 0;
+        let entries = progress.entries.clone();
+        drop(progress);
+        self.emit(EventKind::Plan { entries });
+    }
+}
