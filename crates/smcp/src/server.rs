@@ -4,7 +4,9 @@
 
 mod ack;
 mod door;
+mod floor;
 mod gate;
+mod incoming;
 mod join;
 mod knowledge;
 mod outcome;

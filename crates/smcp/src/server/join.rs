@@ -12,7 +12,8 @@ use wire::smcp::{self, Cancel, ErrorBody, Join, Leave, ListRoom, RoomAnswer, Ses
 
 use super::{
     ack::Ack,
-    relay::{Incoming, Relay, version_problem},
+    incoming::Incoming,
+    relay::{Relay, version_problem},
 };
 use crate::convert::{self, code};
 

@@ -4,33 +4,26 @@
 //! acknowledgements, which may be large, are sent after it.
 
 use std::{
-    collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use domain::office::{Allowance, ConnectionId, Effect, Input, Keep, Offices, Refusal, Ticket};
+use domain::office::{Allowance, ConnectionId, Input, Refusal};
 use platform::Tasks;
 use serde_json::Value;
 use socketioxide::extract::{AckSender, SocketRef};
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
-use wire::smcp::{ClientEvent, ErrorBody, Event, PROTOCOL, Profile, ServerEvent, Version};
+use wire::smcp::{ErrorBody, Event, PROTOCOL, ServerEvent, Version};
 
 use super::{
     OfficeConfig, Seat,
     ack::{self, Ack, Form},
+    floor::{Afterwards, Floor, Peer},
     gate,
-    knowledge::Knowledge,
+    incoming::Incoming,
     outcome::Outcome,
 };
-use crate::{
-    Audit, Authenticator, Caller, Refused, clock,
-    convert::{self, code},
-};
-
-/// Answers above this are not kept for a repetition: the repetition is told so.
-const KEPT_ANSWER_MAX: usize = 256 * 1024;
+use crate::{Audit, Authenticator, Caller, Refused, clock, convert::code};
 
 /// Bytes of an event's name that are repeated in an answer or in the audit.
 const EVENT_SHOWN_MAX: usize = 64;
@@ -43,50 +36,6 @@ pub(super) struct Relay {
     floor: Mutex<Floor>,
     /// Counts what has happened, for those who look at the seats.
     changes: watch::Sender<u64>,
-}
-
-/// Everything that the lock protects.
-pub(super) struct Floor {
-    pub(super) offices: Offices,
-    pub(super) peers: HashMap<ConnectionId, Peer>,
-    pub(super) pending: HashMap<Ticket, Pending>,
-    answers: HashMap<Ticket, (ClientEvent, Option<Arc<Outcome>>)>,
-}
-
-/// A connection that was let in.
-#[derive(Clone)]
-pub(super) struct Peer {
-    pub(super) socket: SocketRef,
-    pub(super) profile: Profile,
-    pub(super) version: Option<String>,
-    pub(super) caller: Caller,
-    pub(super) knowledge: watch::Sender<Knowledge>,
-    /// Bytes of requests that it may not have read yet.
-    pub(super) unread: Arc<AtomicUsize>,
-    allowance: Arc<Mutex<(Allowance, bool)>>,
-}
-
-/// A request under way, and who waits for it.
-pub(super) struct Pending {
-    pub(super) event: ClientEvent,
-    pub(super) askers: Vec<Asker>,
-    /// Cancelled when it has been answered without the computer.
-    pub(super) over: CancellationToken,
-}
-
-pub(super) struct Asker {
-    pub(super) connection: ConnectionId,
-    pub(super) ack: AckSender,
-    pub(super) profile: Profile,
-}
-
-/// What is left to do when the lock is released.
-#[derive(Default)]
-pub(super) struct Afterwards {
-    replies: Vec<(Asker, ClientEvent, Arc<Outcome>)>,
-    closing: Vec<SocketRef>,
-    silent: Vec<ConnectionId>,
-    pub(super) learn: Vec<Peer>,
 }
 
 impl fmt::Debug for Relay {
@@ -106,12 +55,7 @@ impl Relay {
         audit: Audit,
         tasks: Tasks,
     ) -> Self {
-        let floor = Mutex::new(Floor {
-            offices: Offices::new(config.limits),
-            peers: HashMap::new(),
-            pending: HashMap::new(),
-            answers: HashMap::new(),
-        });
+        let floor = Mutex::new(Floor::new(config.limits));
         Self {
             config,
             authenticate,
@@ -265,14 +209,7 @@ impl Relay {
             Event::Server(ServerEvent::JoinOffice | ServerEvent::LeaveOffice) => Form::Pair,
             Event::Server(_) | Event::Client(_) | Event::Notify | Event::Unknown => Form::Plain,
         };
-        let request = Incoming {
-            relay: self,
-            connection,
-            peer,
-            name,
-            ack,
-            form,
-        };
+        let request = Incoming::new(self, connection, peer, name, ack, form);
         if let Err(wait) = request.peer.spend() {
             return request.refuse_for_rate(wait);
         }
@@ -338,193 +275,6 @@ impl Relay {
             .collect();
         seats.sort_by(|a, b| (&a.office, a.role, &a.name).cmp(&(&b.office, b.role, &b.name)));
         seats
-    }
-}
-
-impl Peer {
-    /// Spends one event, or says how long to wait and whether this is the first refusal in a row.
-    fn spend(&self) -> Result<(), (std::time::Duration, bool)> {
-        let mut allowance = self
-            .allowance
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let spent = allowance.0.spend(clock::now());
-        let was_refused = std::mem::replace(&mut allowance.1, spent.is_err());
-        spent.map_err(|wait| (wait, !was_refused))
-    }
-}
-
-impl Floor {
-    fn peer(&self, connection: &ConnectionId) -> Option<&Peer> {
-        self.peers.get(connection)
-    }
-
-    /// Performs what must happen in order, and returns the rest.
-    pub(super) fn perform(&mut self, effects: Vec<Effect>, outcome: Option<Outcome>) -> Afterwards {
-        let mut afterwards = Afterwards::default();
-        let outcome = outcome.map(Arc::new);
-        for effect in effects {
-            match effect {
-                Effect::Tell { to, notice } => {
-                    for connection in to {
-                        let Some(peer) = self.peer(&connection) else {
-                            continue; // It is being closed.
-                        };
-                        let said = convert::notice(&notice, peer.profile);
-                        if let Some((event, body)) = said
-                            && peer.socket.emit(event, &body).is_err()
-                        {
-                            afterwards.silent.push(connection);
-                        }
-                    }
-                }
-                Effect::Evict { connection } => {
-                    let socket = self.peer(&connection).map(|peer| peer.socket.clone());
-                    afterwards.closing.extend(socket);
-                }
-                Effect::Learn { connection } => {
-                    afterwards.learn.extend(self.peer(&connection).cloned());
-                }
-                Effect::Deliver { ticket, keep } => {
-                    if let Some(outcome) = &outcome {
-                        self.settle(ticket, outcome, keep, &mut afterwards);
-                    }
-                }
-                Effect::Settle {
-                    ticket,
-                    ending,
-                    keep,
-                } => {
-                    let outcome = Arc::new(Outcome::Failed(convert::ending(ending)));
-                    self.settle(ticket, &outcome, keep, &mut afterwards);
-                }
-                Effect::Forget { ticket } => {
-                    self.answers.remove(&ticket);
-                }
-                // Whoever asks performs these three, because it holds the request.
-                Effect::Forward { .. } | Effect::Join { .. } | Effect::Replay { .. } => {}
-            }
-        }
-        afterwards
-    }
-
-    fn settle(
-        &mut self,
-        ticket: Ticket,
-        outcome: &Arc<Outcome>,
-        keep: Keep,
-        afterwards: &mut Afterwards,
-    ) {
-        let Some(pending) = self.pending.remove(&ticket) else {
-            return;
-        };
-        pending.over.cancel();
-        if keep == Keep::Yes {
-            let kept = outcome
-                .is_small(KEPT_ANSWER_MAX)
-                .then(|| Arc::clone(outcome));
-            self.answers.insert(ticket, (pending.event, kept));
-        }
-        for asker in pending.askers {
-            let reply = (asker, pending.event, Arc::clone(outcome));
-            afterwards.replies.push(reply);
-        }
-    }
-
-    /// The answer that was given to this request.
-    pub(super) fn answer(&self, ticket: Ticket) -> (ClientEvent, Arc<Outcome>) {
-        let too_large = || {
-            let words = "This request was answered; its answer was too large to be kept.";
-            Arc::new(Outcome::Failed(ErrorBody::new(code::INTERNAL, words)))
-        };
-        match self.answers.get(&ticket) {
-            Some((event, Some(outcome))) => (*event, Arc::clone(outcome)),
-            Some((event, None)) => (*event, too_large()),
-            None => (ClientEvent::ToolCall, too_large()),
-        }
-    }
-}
-
-impl Afterwards {
-    pub(super) fn reply(&mut self, asker: Asker, event: ClientEvent, outcome: Arc<Outcome>) {
-        self.replies.push((asker, event, outcome));
-    }
-}
-
-/// One event with everything that an answer to it needs.
-pub(super) struct Incoming<'a> {
-    relay: &'a Arc<Relay>,
-    pub(super) connection: ConnectionId,
-    pub(super) peer: Peer,
-    pub(super) name: &'a str,
-    ack: AckSender,
-    form: Form,
-}
-
-impl<'a> Incoming<'a> {
-    /// A request whose answer took a while.
-    pub(super) fn again(
-        relay: &'a Arc<Relay>,
-        connection: ConnectionId,
-        peer: Peer,
-        name: &'a str,
-        ack: AckSender,
-    ) -> Self {
-        Self {
-            relay,
-            connection,
-            peer,
-            name,
-            ack,
-            form: Form::Pair,
-        }
-    }
-
-    pub(super) fn answer(self, said: &Ack) {
-        if ack::send(self.ack, said).is_err() {
-            self.relay.drop_reader(&self.connection);
-        }
-    }
-
-    /// Refuses it, and writes that down.
-    pub(super) fn refuse(self, error: &ErrorBody) {
-        let office = {
-            let floor = self.relay.floor();
-            let member = floor.offices.member(&self.connection);
-            member.map(|member| member.office.to_string())
-        };
-        let caller = Some(&self.peer.caller);
-        self.relay
-            .record(&self.connection, caller, self.name, office, error);
-        self.refuse_quietly(error);
-    }
-
-    fn refuse_quietly(self, error: &ErrorBody) {
-        if ack::send_error(self.ack, error, self.form, self.peer.profile).is_err() {
-            self.relay.drop_reader(&self.connection);
-        }
-    }
-
-    /// A flood is written down once, not with every event.
-    fn refuse_for_rate(self, (wait, is_first): (std::time::Duration, bool)) {
-        let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-        let error = ErrorBody::new(code::FORBIDDEN, "Too many events: slow down.")
-            .with("reason", "rate")
-            .with("retry_after_ms", millis);
-        if is_first {
-            self.refuse(&error);
-        } else {
-            self.refuse_quietly(&error);
-        }
-    }
-
-    /// The acknowledgement, for somebody who answers later.
-    pub(super) fn into_asker(self) -> Asker {
-        Asker {
-            connection: self.connection,
-            ack: self.ack,
-            profile: self.peer.profile,
-        }
     }
 }
 

@@ -15,10 +15,12 @@ use tokio_util::sync::CancellationToken;
 use wire::smcp::{ClientEvent, ErrorBody};
 
 use super::{
+    floor::{Floor, Peer, Pending},
+    incoming::Incoming,
     join::invalid,
     knowledge::Knowledge,
     outcome::{self, Outcome},
-    relay::{Floor, Incoming, Peer, Pending, Relay},
+    relay::Relay,
 };
 use crate::{
     clock,

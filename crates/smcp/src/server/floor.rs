@@ -1,0 +1,185 @@
+//! What the relay's lock protects: connections, requests under way and kept answers, and what is done to them in order.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicUsize},
+    time::Duration,
+};
+
+use domain::office::{Allowance, ConnectionId, Effect, Keep, Limits, Offices, Ticket};
+use socketioxide::extract::{AckSender, SocketRef};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use wire::smcp::{ClientEvent, ErrorBody, Profile};
+
+use super::{knowledge::Knowledge, outcome::Outcome};
+use crate::{
+    Caller, clock,
+    convert::{self, code},
+};
+
+/// Answers above this are not kept for a repetition: the repetition is told so.
+const KEPT_ANSWER_MAX: usize = 256 * 1024;
+
+/// Everything that the lock protects.
+pub(super) struct Floor {
+    pub(super) offices: Offices,
+    pub(super) peers: HashMap<ConnectionId, Peer>,
+    pub(super) pending: HashMap<Ticket, Pending>,
+    answers: HashMap<Ticket, (ClientEvent, Option<Arc<Outcome>>)>,
+}
+
+/// A connection that was let in.
+#[derive(Clone)]
+pub(super) struct Peer {
+    pub(super) socket: SocketRef,
+    pub(super) profile: Profile,
+    pub(super) version: Option<String>,
+    pub(super) caller: Caller,
+    pub(super) knowledge: watch::Sender<Knowledge>,
+    /// Bytes of requests that it may not have read yet.
+    pub(super) unread: Arc<AtomicUsize>,
+    pub(super) allowance: Arc<Mutex<(Allowance, bool)>>,
+}
+
+/// A request under way, and who waits for it.
+pub(super) struct Pending {
+    pub(super) event: ClientEvent,
+    pub(super) askers: Vec<Asker>,
+    /// Cancelled when it has been answered without the computer.
+    pub(super) over: CancellationToken,
+}
+
+pub(super) struct Asker {
+    pub(super) connection: ConnectionId,
+    pub(super) ack: AckSender,
+    pub(super) profile: Profile,
+}
+
+/// What is left to do when the lock is released.
+#[derive(Default)]
+pub(super) struct Afterwards {
+    pub(super) replies: Vec<(Asker, ClientEvent, Arc<Outcome>)>,
+    pub(super) closing: Vec<SocketRef>,
+    pub(super) silent: Vec<ConnectionId>,
+    pub(super) learn: Vec<Peer>,
+}
+
+impl Peer {
+    /// Spends one event, or says how long to wait and whether this is the first refusal in a row.
+    pub(super) fn spend(&self) -> Result<(), (Duration, bool)> {
+        let mut allowance = self
+            .allowance
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let spent = allowance.0.spend(clock::now());
+        let was_refused = std::mem::replace(&mut allowance.1, spent.is_err());
+        spent.map_err(|wait| (wait, !was_refused))
+    }
+}
+
+impl Floor {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            offices: Offices::new(limits),
+            peers: HashMap::new(),
+            pending: HashMap::new(),
+            answers: HashMap::new(),
+        }
+    }
+
+    fn peer(&self, connection: &ConnectionId) -> Option<&Peer> {
+        self.peers.get(connection)
+    }
+
+    /// Performs what must happen in order, and returns the rest.
+    pub(super) fn perform(&mut self, effects: Vec<Effect>, outcome: Option<Outcome>) -> Afterwards {
+        let mut afterwards = Afterwards::default();
+        let outcome = outcome.map(Arc::new);
+        for effect in effects {
+            match effect {
+                Effect::Tell { to, notice } => {
+                    for connection in to {
+                        let Some(peer) = self.peer(&connection) else {
+                            continue; // It is being closed.
+                        };
+                        let said = convert::notice(&notice, peer.profile);
+                        if let Some((event, body)) = said
+                            && peer.socket.emit(event, &body).is_err()
+                        {
+                            afterwards.silent.push(connection);
+                        }
+                    }
+                }
+                Effect::Evict { connection } => {
+                    let socket = self.peer(&connection).map(|peer| peer.socket.clone());
+                    afterwards.closing.extend(socket);
+                }
+                Effect::Learn { connection } => {
+                    afterwards.learn.extend(self.peer(&connection).cloned());
+                }
+                Effect::Deliver { ticket, keep } => {
+                    if let Some(outcome) = &outcome {
+                        self.settle(ticket, outcome, keep, &mut afterwards);
+                    }
+                }
+                Effect::Settle {
+                    ticket,
+                    ending,
+                    keep,
+                } => {
+                    let outcome = Arc::new(Outcome::Failed(convert::ending(ending)));
+                    self.settle(ticket, &outcome, keep, &mut afterwards);
+                }
+                Effect::Forget { ticket } => {
+                    self.answers.remove(&ticket);
+                }
+                // Whoever asks performs these three, because it holds the request.
+                Effect::Forward { .. } | Effect::Join { .. } | Effect::Replay { .. } => {}
+            }
+        }
+        afterwards
+    }
+
+    fn settle(
+        &mut self,
+        ticket: Ticket,
+        outcome: &Arc<Outcome>,
+        keep: Keep,
+        afterwards: &mut Afterwards,
+    ) {
+        let Some(pending) = self.pending.remove(&ticket) else {
+            return;
+        };
+        pending.over.cancel();
+        if keep == Keep::Yes {
+            let kept = outcome
+                .is_small(KEPT_ANSWER_MAX)
+                .then(|| Arc::clone(outcome));
+            self.answers.insert(ticket, (pending.event, kept));
+        }
+        for asker in pending.askers {
+            let reply = (asker, pending.event, Arc::clone(outcome));
+            afterwards.replies.push(reply);
+        }
+    }
+
+    /// The answer that was given to this request.
+    pub(super) fn answer(&self, ticket: Ticket) -> (ClientEvent, Arc<Outcome>) {
+        let too_large = || {
+            let words = "This request was answered; its answer was too large to be kept.";
+            Arc::new(Outcome::Failed(ErrorBody::new(code::INTERNAL, words)))
+        };
+        match self.answers.get(&ticket) {
+            Some((event, Some(outcome))) => (*event, Arc::clone(outcome)),
+            Some((event, None)) => (*event, too_large()),
+            None => (ClientEvent::ToolCall, too_large()),
+        }
+    }
+}
+
+impl Afterwards {
+    pub(super) fn reply(&mut self, asker: Asker, event: ClientEvent, outcome: Arc<Outcome>) {
+        self.replies.push((asker, event, outcome));
+    }
+}
