@@ -7,6 +7,7 @@ mod backend;
 mod component;
 mod document;
 mod environment;
+mod front_matter;
 mod path;
 mod placeholder;
 mod problem;
@@ -26,6 +27,7 @@ pub use component::{
 };
 pub use document::Format;
 pub use environment::{EnvironmentPattern, is_variable_name};
+pub use front_matter::front_matter;
 pub use path::{RelativePath, RelativePathError};
 pub use problem::{Checked, Invalid, PROBLEMS_MAX, Problem, Severity};
 pub use samples::{SAMPLES, Sample};

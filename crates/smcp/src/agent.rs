@@ -1,19 +1,20 @@
 //! The agent's side of an office: what its computers offer, and calling it.
 
+mod transfers;
+
 use std::time::Duration;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use platform::Tasks;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use wire::smcp::{
-    BlobAnswer, CallResult, ClientEvent, ConfigAnswer, DesktopAnswer, ErrorBody, Membership,
-    Profile, ResourcesAnswer, RoomAnswer, ServerEvent, Session, Tool, ToolsAnswer,
+    CallResult, ClientEvent, ConfigAnswer, DesktopAnswer, ErrorBody, Membership, Profile,
+    ResourcesAnswer, RoomAnswer, ServerEvent, Session, Tool, ToolsAnswer,
 };
 
+pub use self::transfers::SkillFile;
 use crate::link::{Arrival, Link, LinkConfig, LinkError, Standing};
 
 /// How long a question other than a call may take: a little more than the server itself waits for the computer.
@@ -27,9 +28,6 @@ const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// News that wait for a listener; one who is slower is told to ask for everything again.
 const NEWS_MAX: usize = 256;
-
-/// Bytes of one result that is fetched in pieces: what computers keep at most.
-const BLOB_MAX: u64 = 100 * 1024 * 1024;
 
 /// What happens in the office.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -229,57 +227,6 @@ impl Agent {
     pub async fn cancel(&self, request: &str) -> Result<(), LinkError> {
         let body = json!({ "agent": self.name, "req_id": request });
         self.link.tell(ServerEvent::TOOL_CALL_CANCEL, body).await
-    }
-
-    /// Fetches something that was too large to be sent at once, and checks that it is whole.
-    pub async fn blob(&self, computer: &str, handle: &str) -> Result<Vec<u8>, LinkError> {
-        let event = ClientEvent::GetBlob.name(self.profile);
-        let broken = || LinkError::Unreadable {
-            event: event.to_owned(),
-        };
-        let mut bytes: Vec<u8> = Vec::new();
-        loop {
-            let more = json!({ "blob_handle": handle, "chunk_offset": bytes.len() });
-            let piece: BlobAnswer = self.ask(ClientEvent::GetBlob, computer, more).await?;
-            let offset = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-            if piece.chunk_offset != offset || piece.total_size > BLOB_MAX {
-                return Err(broken());
-            }
-            let chunk = STANDARD.decode(&piece.blob).map_err(|_| broken())?;
-            let is_stuck = chunk.is_empty() && !piece.eof;
-            bytes.extend(chunk);
-            if is_stuck || u64::try_from(bytes.len()).unwrap_or(u64::MAX) > piece.total_size {
-                return Err(broken());
-            }
-            if piece.eof {
-                let is_whole = hex(&Sha256::digest(&bytes)) == piece.sha256.to_ascii_lowercase();
-                return is_whole.then_some(bytes).ok_or_else(broken);
-            }
-        }
-    }
-
-    /// Puts binaries back that the computer has kept for separate fetching.
-    async fn with_blobs(
-        &self,
-        computer: &str,
-        mut result: CallResult,
-    ) -> Result<CallResult, LinkError> {
-        for item in &mut result.content {
-            let Some(handle) = item["_meta"]["a2c_blob_handle"].as_str() else {
-                continue;
-            };
-            let bytes = self.blob(computer, handle).await?;
-            let encoded = json!(STANDARD.encode(bytes));
-            if item["resource"].is_object() {
-                item["resource"]["blob"] = encoded;
-            } else {
-                item["data"] = encoded;
-            }
-            if let Some(meta) = item["_meta"].as_object_mut() {
-                meta.retain(|key, _| !key.starts_with("a2c_"));
-            }
-        }
-        Ok(result)
     }
 
     async fn ask<T: DeserializeOwned>(

@@ -9,9 +9,12 @@ mod inputs;
 mod masking;
 mod naming;
 mod port;
+mod skills;
+mod uploads;
 
 use std::{
     fmt,
+    path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -21,10 +24,10 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, watch};
 use wire::smcp::{Change, ClientEvent, ErrorBody, Event, Profile, cancel_notice};
 
-use self::{blobs::Blobs, calls::Calls, desktop::History};
+use self::{blobs::Blobs, calls::Calls, desktop::History, uploads::Uploads};
 pub use self::{
     checking::{Unusable, read_config},
-    inputs::{InputError, Values, render, render_transport},
+    inputs::{InputError, Values, inputs_of, render, render_transport},
     naming::bundle_id,
     port::{Answering, CallFailure, ResourceFailure, ResourcePage, ServerTool, Tools},
 };
@@ -53,6 +56,10 @@ pub struct ComputerConfig {
     pub confirm: Option<Confirm>,
     /// How long a call may take when its agent does not say.
     pub call_timeout: Duration,
+    /// The folder that files of the agent go to; without it none are taken.
+    pub uploads: Option<PathBuf>,
+    /// The folder whose skills are lent.
+    pub skills: Option<PathBuf>,
 }
 
 impl ComputerConfig {
@@ -61,6 +68,8 @@ impl ComputerConfig {
             link,
             confirm: None,
             call_timeout: Duration::from_secs(60),
+            uploads: None,
+            skills: None,
         }
     }
 }
@@ -71,6 +80,8 @@ impl fmt::Debug for ComputerConfig {
             .field("link", &self.link)
             .field("confirm", &self.confirm.is_some())
             .field("call_timeout", &self.call_timeout)
+            .field("uploads", &self.uploads)
+            .field("skills", &self.skills)
             .finish()
     }
 }
@@ -88,7 +99,10 @@ pub(crate) struct Desk {
     pub(crate) tools: Arc<dyn Tools>,
     pub(crate) config: ComputerConfig,
     pub(crate) calls: Calls,
-    pub(crate) blobs: Blobs,
+    pub(crate) blobs: Arc<Blobs>,
+    pub(crate) uploads: Arc<Uploads>,
+    /// Where files are read and written.
+    pub(crate) tasks: Tasks,
     pub(crate) history: Mutex<History>,
 }
 
@@ -101,7 +115,9 @@ impl Computer {
             tools,
             config,
             calls: Calls::default(),
-            blobs: Blobs::default(),
+            blobs: Arc::default(),
+            uploads: Arc::default(),
+            tasks: tasks.child(),
             history: Mutex::default(),
         });
         let working = tasks.child();
@@ -198,15 +214,40 @@ impl Desk {
             ClientEvent::GetDesktop => self.show_desktop(&body).await,
             ClientEvent::GetResources => self.list_resources(&body).await,
             ClientEvent::GetBlob => self.give_blob(&body),
-            ClientEvent::GetSkills => Ok(json!({ "skills": [], "req_id": body["req_id"] })),
-            ClientEvent::GetSkill => {
-                let error = ErrorBody::new(4016, "There is no such skill.");
-                Err(error.with("name", body["name"].clone()))
-            }
-            ClientEvent::PutBlob => {
-                let error = ErrorBody::new(4019, "This computer takes no files.");
-                Err(error.with("reason", "forbidden"))
-            }
+            ClientEvent::GetSkills => self.list_skills(body).await,
+            ClientEvent::GetSkill => self.give_skill(body).await,
+            ClientEvent::PutBlob => self.take_blob(body).await,
         }
+    }
+
+    async fn list_skills(&self, body: Value) -> Result<Value, ErrorBody> {
+        let folder = self.config.skills.clone();
+        let listed = self.on_disk(move || Ok(folder.map(|folder| skills::list(&folder))));
+        let listed = listed.await?.unwrap_or_default();
+        Ok(json!({ "skills": listed, "req_id": body["req_id"] }))
+    }
+
+    async fn give_skill(&self, body: Value) -> Result<Value, ErrorBody> {
+        let (folder, blobs) = (self.config.skills.clone(), Arc::clone(&self.blobs));
+        self.on_disk(move || skills::read(folder.as_deref(), &body, &blobs))
+            .await
+    }
+
+    async fn take_blob(&self, body: Value) -> Result<Value, ErrorBody> {
+        let (folder, uploads) = (self.config.uploads.clone(), Arc::clone(&self.uploads));
+        let taken = self.on_disk(move || uploads.put(&body, folder.as_deref()));
+        taken.await.map(|taken| json!(taken))
+    }
+
+    /// Does something that waits for the disk.
+    async fn on_disk<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, ErrorBody> + Send + 'static,
+    ) -> Result<T, ErrorBody> {
+        let worked = self.tasks.spawn_blocking(|_| work()).await;
+        worked.unwrap_or_else(|_| {
+            let words = "The computer failed over this request.";
+            Err(ErrorBody::new(code::INTERNAL, words))
+        })
     }
 }

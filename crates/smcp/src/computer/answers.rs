@@ -315,7 +315,7 @@ fn request_id(body: &Value) -> String {
     body["req_id"].as_str().unwrap_or_default().to_owned()
 }
 
-fn read<T: DeserializeOwned>(body: &Value) -> Result<T, ErrorBody> {
+pub(super) fn read<T: DeserializeOwned>(body: &Value) -> Result<T, ErrorBody> {
     T::deserialize(body).map_err(|error| {
         let words: String = error.to_string().chars().take(200).collect();
         ErrorBody::new(

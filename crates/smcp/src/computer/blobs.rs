@@ -13,7 +13,7 @@ use wire::smcp::{BlobAnswer, BlobAsk, CallResult, ErrorBody};
 use crate::agent::hex;
 
 /// Binaries up to this size travel inside the answer.
-const INLINE_MAX: usize = 32 * 1024;
+pub(super) const INLINE_MAX: usize = 32 * 1024;
 
 /// One piece, before it becomes Base64.
 const PIECE_MAX: u64 = 256 * 1024;
@@ -77,7 +77,7 @@ impl Blobs {
         }
     }
 
-    fn keep(&self, bytes: Vec<u8>, mime_type: &str) -> (String, String) {
+    pub(super) fn keep(&self, bytes: Vec<u8>, mime_type: &str) -> (String, String) {
         let sha256 = hex(&Sha256::digest(&bytes));
         let handle = uuid::Uuid::new_v4().simple().to_string();
         let mut kept = self.kept();

@@ -1,6 +1,9 @@
 //! Placeholders in a configuration: what they stand for is filled in when a server starts, and never before.
 
-use std::collections::BTreeMap;
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use wire::smcp::{ServerConfig, Transport};
 
@@ -56,6 +59,21 @@ pub fn render(text: &str, values: &Values<'_>) -> Result<String, InputError> {
     Ok(rendered)
 }
 
+/// The inputs that a server cannot be started without.
+pub fn inputs_of(config: &ServerConfig) -> BTreeSet<String> {
+    let named = RefCell::new(BTreeSet::new());
+    let values = Values {
+        input: &|id| {
+            named.borrow_mut().insert(id.to_owned());
+            Some(String::new())
+        },
+        variable: &|_| Some(String::new()),
+    };
+    // Every placeholder has a value here, so that none is passed over.
+    let _ = render_transport(config, &values);
+    named.into_inner()
+}
+
 /// The way to a server with every placeholder filled, for the moment at which it is started.
 pub fn render_transport(
     config: &ServerConfig,
@@ -92,6 +110,9 @@ pub fn render_transport(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use wire::smcp::ConfigAnswer;
+
     use super::*;
 
     fn check(text: &str) -> Result<String, InputError> {
@@ -117,6 +138,17 @@ mod tests {
         ] {
             assert_eq!(check(text).as_deref(), Ok(rendered));
         }
+    }
+
+    #[test]
+    fn the_inputs_of_a_server_are_found_wherever_they_stand() {
+        let config = json!({"servers": {"a": {
+            "type": "stdio", "command": "${input:program}", "args": ["--key=${input:key}", "${env:HOME}"],
+            "env": {"A": "${input:key}${input:other}"}, "cwd": "plain",
+        }}});
+        let config = ConfigAnswer::from_value(&config).0;
+        let found: Vec<String> = inputs_of(&config.servers["a"]).into_iter().collect();
+        assert_eq!(found, ["key", "other", "program"]);
     }
 
     #[test]

@@ -226,6 +226,41 @@ async fn the_released_agent_uses_our_computer() {
 }
 
 #[tokio::test]
+async fn the_released_agent_sends_files_and_reads_skills() {
+    let Some(python) = python() else { return };
+    let (files, skills) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let tidy = skills.path().join("tidy");
+    std::fs::create_dir(&tidy).unwrap();
+    let entry = "---\ndescription: Tidies up.\n---\nPut things away.\n";
+    std::fs::write(tidy.join("SKILL.md"), entry).unwrap();
+    std::fs::write(tidy.join("long.txt"), "x".repeat(100_000)).unwrap();
+    std::fs::write(tidy.join("picture.png"), [0xff, 0, 7]).unwrap();
+    let office = Office::start().await;
+    let mut config = computer_config(office.link(Shipped, "pc", "o"));
+    config.uploads = Some(files.path().to_owned());
+    config.skills = Some(skills.path().to_owned());
+    let computer = Computer::start(config, FakeTools::new(), &office.tasks);
+    computer.joined().await.unwrap();
+    let mut script = Script::start(&python, "sdk_files.py", &[&office.url()], &[]);
+    let mut said = script.line().await;
+    let path = said["path"].take();
+    let path = Path::new(path.as_str().unwrap());
+    assert_eq!(path.parent(), Some(files.path()));
+    assert!(path.to_str().unwrap().ends_with("_a_file.bin"), "{path:?}");
+    assert_eq!(
+        said,
+        json!({
+            "whole": true, "size": 640_000, "sum": true, "path": null,
+            "skills": [["tidy", "Tidies up."]], "entry": "Put things away.\n", "long": 100_000,
+            "picture": [0xff, 0, 7],
+            "refused": ["BlobUploadError", "BlobUploadError", 4016, 4017],
+        })
+    );
+    script.end().await;
+    office.stop().await;
+}
+
+#[tokio::test]
 async fn our_agent_uses_the_released_computer() {
     let Some(python) = python() else { return };
     for profile in [Shipped, Seed] {
@@ -258,6 +293,10 @@ async fn our_agent_uses_the_released_computer() {
             .await
             .unwrap();
         assert!(cancelled.is_error, "{cancelled:?}");
+        let file = vec![7; 600_000];
+        let path = agent.upload("pc", &file, "sevens.bin").await.unwrap();
+        assert_eq!(std::fs::read(path).unwrap(), file);
+        assert_eq!(agent.skills("pc").await.unwrap(), Vec::<Value>::new());
         script.go_on().await;
         news(&mut listening, &News::ToolsChanged { computer: pc() }).await;
         script.go_on().await;

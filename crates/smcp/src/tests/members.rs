@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
+use tempfile::TempDir;
 use tokio::{sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
 use wire::smcp::{
@@ -349,4 +350,41 @@ async fn a_refused_member_is_told_why() {
         .expect("it tries again")
         .unwrap();
     office.stop().await;
+}
+
+#[tokio::test]
+async fn files_go_to_the_computer_and_skills_come_from_it() {
+    let (files, skills) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let tidy = skills.path().join("tidy");
+    std::fs::create_dir(&tidy).unwrap();
+    std::fs::write(
+        tidy.join("SKILL.md"),
+        "---\ndescription: Tidies up.\n---\nNow.\n",
+    )
+    .unwrap();
+    std::fs::write(tidy.join("long.bin"), [0xff; 600_000]).unwrap();
+    for profile in BOTH {
+        let office = Office::start().await;
+        let mut config = computer_config(office.link(profile, "pc", "o"));
+        config.uploads = Some(files.path().to_owned());
+        config.skills = Some(skills.path().to_owned());
+        let computer = Computer::start(config, FakeTools::new(), &office.tasks);
+        computer.joined().await.unwrap();
+        let (agent, _listening) = Agent::start(office.link(profile, "ann", "o"), &office.tasks);
+        agent.joined().await.unwrap();
+        for size in [1, 256 * 1024, 600_000] {
+            let file = vec![7; size];
+            let path = agent.upload("pc", &file, "a.bin").await.unwrap();
+            assert_eq!(std::fs::read(path).unwrap(), file);
+        }
+        assert!(agent.upload("pc", b"", "none").await.is_err());
+        let found = agent.skills("pc").await.unwrap();
+        assert_eq!((found.len(), &found[0]["name"]), (1, &json!("tidy")));
+        let entry = agent.skill("pc", "tidy", None).await.unwrap();
+        assert_eq!(entry.bytes, b"Now.\n");
+        let long = agent.skill("pc", "tidy", Some("long.bin")).await.unwrap();
+        assert_eq!((long.bytes.len(), long.bytes[0]), (600_000, 0xff));
+        assert!(agent.skill("pc", "none", None).await.is_err());
+        office.stop().await;
+    }
 }

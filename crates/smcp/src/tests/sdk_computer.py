@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import pathlib
 import sys
 
 
@@ -42,7 +43,9 @@ async def main(url: str) -> None:
         default_tool_meta={"auto_apply": True},
         server_parameters=StdioServerParameters(command=sys.executable, args=[__file__, "serve"]),
     )
-    computer = Computer(name="pc", mcp_servers={server})
+    settings = pathlib.Path("settings.json").absolute()
+    settings.write_text(json.dumps({"landingRoot": str(settings.parent / "landing")}))
+    computer = Computer(name="pc", mcp_servers={server}, flag_settings_path=settings)
     await computer.boot_up()
     client = SMCPComputerClient(computer=computer)
     await client.connect(url, auth={"token": "t-pc"}, namespaces=["/smcp"])
