@@ -2,6 +2,7 @@
 //! software of others.
 
 mod chaos;
+mod fuzz;
 mod interop;
 mod members;
 mod raw;

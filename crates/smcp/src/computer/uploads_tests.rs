@@ -52,7 +52,7 @@ fn a_file_comes_in_pieces_and_has_its_name_when_it_is_whole() {
     let bytes = b"every piece counts";
     let begun = put(first(bytes, &bytes[..5])).unwrap();
     assert_eq!((begun.chunk_offset, begun.landing_path), (0, None));
-    assert_eq!(files(&folder), [begun.upload_id.clone()]);
+    assert_eq!(files(&folder), std::slice::from_ref(&begun.upload_id));
     put(next(&begun.upload_id, 5, &bytes[5..9], false)).unwrap();
     let last = put(next(&begun.upload_id, 9, &bytes[9..], true)).unwrap();
     let path = PathBuf::from(last.landing_path.unwrap());
