@@ -39,8 +39,8 @@ pub(crate) use node::{
 };
 pub(crate) use office::{
     ComputerCommand, ComputerJoinArgs, McpOfficeArgs, OfficeCallArgs, OfficeCommand,
-    OfficeConfigArgs, OfficeDesktopArgs, OfficeProfile, OfficeServeArgs, OfficeToolsArgs,
-    PlaceArgs,
+    OfficeConfigArgs, OfficeDesktopArgs, OfficeProfile, OfficeServeArgs, OfficeSkillsArgs,
+    OfficeToolsArgs, OfficeUploadArgs, PlaceArgs,
 };
 pub(crate) use proxy::{EditorArgs, EditorKind, ProxyArgs, SessionFolder};
 pub(crate) use record::{JournalArgs, PolicyCommand, PolicyShowArgs, PolicyTestArgs};

@@ -1,15 +1,21 @@
 //! Offices: what this program lends to one as a computer, what it takes from one as an agent, and who may come in.
 
+mod asking;
+mod inputs;
 mod lending;
 mod link;
 mod servers;
 mod source;
 mod tls;
 mod tokens;
+mod watch;
 
-pub(crate) use lending::{Absent, Lending};
+pub(crate) use asking::Asking;
+pub(crate) use inputs::{Inputs, Kept};
+pub(crate) use lending::{Absent, Lending, Replaced};
 pub(crate) use link::{AGENT, computer_name, link, not_let_in, refusal};
-pub(crate) use servers::{Consent, Offer, read_offer};
+pub(crate) use servers::{Consent, Offer, origin, read_listing};
 pub(crate) use source::OfficeTools;
 pub(crate) use tls::{Identity, TlsListener, acceptor};
 pub(crate) use tokens::{generated, read_guests};
+pub(crate) use watch::Watch;

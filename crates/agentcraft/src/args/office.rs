@@ -36,6 +36,15 @@ pub(crate) enum OfficeCommand {
         after_help = "Examples:\n  agentcraft office config http://nova9.local:7420 studio nova"
     )]
     Config(OfficeConfigArgs),
+    /// List the skills of a computer, or print a file of one
+    #[command(after_help = "Examples:\n  \
+        agentcraft office skills http://nova9.local:7420 studio nova\n  \
+        agentcraft office skills http://nova9.local:7420 studio nova tidy scripts/run.py")]
+    Skills(OfficeSkillsArgs),
+    /// Send a file to a computer, and print the path it has there
+    #[command(after_help = "Examples:\n  \
+        agentcraft office upload http://nova9.local:7420 studio nova notes.md")]
+    Upload(OfficeUploadArgs),
     /// List who is in an office
     #[command(after_help = "Examples:\n  agentcraft office rooms http://nova9.local:7420 studio")]
     Rooms(OfficeRoomsArgs),
@@ -166,6 +175,30 @@ pub(crate) struct OfficeConfigArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct OfficeSkillsArgs {
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    /// The computer
+    pub(crate) computer: String,
+    /// The skill whose text is printed; without it they are listed
+    pub(crate) skill: Option<String>,
+    /// Another file of the skill
+    pub(crate) path: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: FormatArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OfficeUploadArgs {
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    /// The computer
+    pub(crate) computer: String,
+    /// The file
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct OfficeRoomsArgs {
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
@@ -177,9 +210,18 @@ pub(crate) struct OfficeRoomsArgs {
 pub(crate) struct ComputerJoinArgs {
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
-    /// A JSON file of MCP servers; without it those of the configs folder are lent
+    /// A JSON file of MCP servers; without it those of the configs folder are lent. Changes of it are noticed
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// A folder of skills (NAME/SKILL.md) that the agent may read
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) skills: Option<PathBuf>,
+    /// A folder that the agent may send files to
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) uploads: Option<PathBuf>,
+    /// Ask again for inputs that were typed before
+    #[arg(long)]
+    pub(crate) ask: bool,
     /// Carry out calls without asking, where the file does not say `auto_apply: false`
     #[arg(long)]
     pub(crate) yes: bool,
@@ -205,6 +247,8 @@ impl OfficeCommand {
             Self::Call(arguments) => arguments.format.into(),
             Self::Desktop(arguments) => arguments.format.into(),
             Self::Config(arguments) => arguments.output.format,
+            Self::Skills(arguments) => arguments.output.format,
+            Self::Upload(_) => Format::Table,
             Self::Rooms(arguments) => arguments.output.format,
         }
     }

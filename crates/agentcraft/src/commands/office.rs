@@ -15,7 +15,7 @@ use super::{mcp_serve::stop_on_signals, office_serve, print_values};
 use crate::{
     args::{
         Format, OfficeCallArgs, OfficeCommand, OfficeConfigArgs, OfficeDesktopArgs,
-        OfficeToolsArgs, PlaceArgs, ReportFormat,
+        OfficeSkillsArgs, OfficeToolsArgs, OfficeUploadArgs, PlaceArgs, ReportFormat,
     },
     config::Config,
     error::CommandError,
@@ -30,6 +30,9 @@ const JOIN_MAX: Duration = Duration::from_secs(20);
 /// How long leaving may take; the office notices in any case.
 const LEAVE_MAX: Duration = Duration::from_secs(2);
 
+/// The largest file that computers take.
+const UPLOAD_MAX: u64 = 100 * 1024 * 1024;
+
 pub(super) fn run(
     command: OfficeCommand,
     config: &Config,
@@ -41,6 +44,8 @@ pub(super) fn run(
         OfficeCommand::Call(arguments) => call(&arguments, config, screen),
         OfficeCommand::Desktop(arguments) => desktop(&arguments, config, screen),
         OfficeCommand::Config(arguments) => show_config(&arguments, config, screen),
+        OfficeCommand::Skills(arguments) => skills(&arguments, config, screen),
+        OfficeCommand::Upload(arguments) => upload(&arguments, config, screen),
         OfficeCommand::Rooms(arguments) => {
             let members = ask(&arguments.place, config, async |agent, _| {
                 agent.members().await
@@ -225,6 +230,45 @@ fn desktop(
         }
     }
     Ok(())
+}
+
+fn skills(
+    arguments: &OfficeSkillsArgs,
+    config: &Config,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    let computer = &arguments.computer;
+    if let Some(skill) = &arguments.skill {
+        let file = ask(&arguments.place, config, async |agent, _| {
+            let path = arguments.path.as_deref();
+            agent.skill(computer, skill, path).await
+        })?;
+        return Ok(screen.bytes(&file.bytes)?);
+    }
+    let skills = ask(&arguments.place, config, async |agent, _| {
+        agent.skills(computer).await
+    })?;
+    let fields = [
+        ("SKILL", "/name"),
+        ("SOURCE", "/source"),
+        ("DESCRIPTION", "/description"),
+    ];
+    print_values(&skills, fields, arguments.output.format, screen)
+}
+
+fn upload(
+    arguments: &OfficeUploadArgs,
+    config: &Config,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    let file = &arguments.file;
+    let bytes = platform::files::read_bounded(file, UPLOAD_MAX)
+        .map_err(|error| CommandError::machine(format!("read {}", file.display()), error))?;
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let path = ask(&arguments.place, config, async |agent, _| {
+        agent.upload(&arguments.computer, &bytes, &name).await
+    })?;
+    Ok(screen.line(&path)?)
 }
 
 fn show_config(

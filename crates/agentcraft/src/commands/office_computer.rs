@@ -1,24 +1,25 @@
 //! `agentcraft computer join`: lends the tools of MCP servers to an office, in the foreground, until Ctrl-C.
 
-use std::{sync::Arc, time::Duration};
+mod stay;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use engine::DriverSurroundings;
 use platform::{Guardian, Owner, Tasks, environment::base_environment, owner};
-use smcp::{
-    LinkError, Standing,
-    computer::{Computer, ComputerConfig, Confirm, Confirmation, ServerTool},
-};
-use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
-use wire::smcp::Change;
+use smcp::computer::{Computer, ComputerConfig, Confirm, Confirmation};
 
+use self::stay::{Servers, Stay, Watches};
 use super::mcp_serve::{log_to_stderr, stop_on_signals};
 use crate::{
     args::{ComputerCommand, ComputerJoinArgs},
     config::Config,
     error::CommandError,
-    office::{self, Absent, Consent, Lending},
-    render::{Colors, Screen},
+    office::{self, Asking, Inputs, Kept, Lending},
+    render::Screen,
 };
 
 /// The name that the servers' processes are tagged with.
@@ -60,17 +61,25 @@ async fn join(
 ) -> Result<(), CommandError> {
     let stop = stop_on_signals()?;
     let link = office::link(&arguments.place, &office::computer_name(), config)?;
-    let consent = match arguments.yes {
-        true => Consent::Given,
-        false => Consent::Asked,
+    let uploads = arguments.uploads.as_deref().map(landing_folder);
+    let uploads = uploads.transpose()?;
+    let asking = screen.can_ask().then(Asking::new);
+    let origin = office::origin(arguments.config.as_deref(), config);
+    // It is watched before it is read, so that no change falls between the two.
+    let mut watches = Watches::start(arguments, &origin);
+    let servers = Servers {
+        arguments,
+        config,
+        inputs: Inputs::new(&origin, asking.clone(), config),
     };
-    let offer = office::read_offer(arguments.config.as_deref(), consent, config)?;
-    for unusable in &offer.unusable {
-        screen.warning(&format!(
-            "{} is not lent: {}",
-            unusable.server, unusable.reason
-        ))?;
-    }
+    let kept = match arguments.ask {
+        true => Kept::AskedAgain,
+        false => Kept::Used,
+    };
+    let offer = tokio::select! { biased;
+        () = stop.cancelled() => return Ok(()),
+        offer = servers.read(kept, screen) => offer?,
+    };
     if offer.servers.is_empty() {
         screen.warning("there is no MCP server to lend; name a file with --config")?;
     }
@@ -80,7 +89,9 @@ async fn join(
         .map_err(|error| CommandError::machine("find the folder to work in", error))?;
     let lending = Lending::start(offer, &mcp::tool_sources(), &folder, &around);
     let mut computing = ComputerConfig::new(link);
-    computing.confirm = screen.can_ask().then(confirm_in_terminal);
+    computing.confirm = asking.map(confirm_in_terminal);
+    computing.uploads = uploads;
+    computing.skills = arguments.skills.as_deref().map(absolute);
     // The office is left before the servers end, so that no call finds them gone.
     let staying = tasks.child();
     let stay = Stay {
@@ -88,10 +99,11 @@ async fn join(
             "the office {} at {} as {}",
             arguments.place.office, arguments.place.url, computing.link.name
         ),
+        servers,
         lending: lending.clone(),
         computer: Computer::start(computing, lending, &staying),
     };
-    let stayed = stay.until(&stop, screen).await;
+    let stayed = stay.until(&stop, &mut watches, screen).await;
     drop(stay);
     let _ = staying.drain(LEAVE_MAX).await; // The office notices in any case.
     let _ = tasks.drain(DRAIN_MAX).await; // Whatever is stuck is ended with the guardian.
@@ -100,6 +112,21 @@ async fn join(
         Some(error) => Err(office::not_let_in(&error, &arguments.place)),
         None => Ok(screen.line("left the office")?),
     }
+}
+
+/// The folder that files of the agent go to, made for nobody else if it is not there.
+fn landing_folder(path: &Path) -> Result<PathBuf, CommandError> {
+    let path = absolute(path);
+    if !path.is_dir() {
+        platform::files::create_private_dir(&path)
+            .map_err(|error| CommandError::machine("make the folder for uploads", error))?;
+    }
+    Ok(path)
+}
+
+/// Agents are told whole paths.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// What the servers' processes get of this machine.
@@ -124,139 +151,21 @@ fn surroundings(
     Ok((around, guardian))
 }
 
-/// A computer at work.
-struct Stay {
-    place: String,
-    lending: Arc<Lending>,
-    computer: Computer,
-}
-
-/// What was last said, so that nothing is said twice.
-#[derive(Default)]
-struct Said {
-    tools: Vec<ServerTool>,
-    absent: Vec<Absent>,
-    standing: Option<String>,
-    has_joined: bool,
-}
-
-impl Stay {
-    /// Says what happens until told to stop, or until the office refuses us before it ever let us in.
-    async fn until(
-        &self,
-        stop: &CancellationToken,
-        screen: &mut Screen,
-    ) -> Result<Option<LinkError>, CommandError> {
-        let mut standing = self.computer.standing();
-        let mut changes = self.lending.changes();
-        let mut said = Said::default();
-        loop {
-            let now = standing.borrow_and_update().clone();
-            if let Some(refused) = self.say_standing(&now, &mut said, screen)? {
-                return Ok(Some(refused));
-            }
-            changes.mark_unchanged();
-            self.say_changes(&mut said, screen).await?;
-            tokio::select! { biased;
-                () = stop.cancelled() => return Ok(None),
-                changed = standing.changed() => if changed.is_err() { return Ok(None) },
-                changed = changes.changed() => if changed.is_err() { return Ok(None) },
-            }
-        }
-    }
-
-    /// The refusal, if it is final.
-    fn say_standing(
-        &self,
-        standing: &Standing,
-        said: &mut Said,
-        screen: &mut Screen,
-    ) -> Result<Option<LinkError>, CommandError> {
-        let words = match standing {
-            Standing::Joined => {
-                said.has_joined = true;
-                format!("joined {}", self.place)
-            }
-            Standing::Away {
-                because: Some(refused @ LinkError::Refused(_)),
-            } if !said.has_joined => return Ok(Some(refused.clone())),
-            Standing::Waiting {
-                refused: Some(refused),
-            } if !said.has_joined => return Ok(Some(LinkError::Refused(refused.clone()))),
-            Standing::Away {
-                because: Some(because),
-            } => format!("away: {because}; trying again"),
-            Standing::Waiting {
-                refused: Some(refused),
-            } => format!("not let in: {}; asking again", refused.message),
-            Standing::Away { because: None }
-            | Standing::Waiting { refused: None }
-            | Standing::Ended => return Ok(None),
-        };
-        if said.standing.as_ref() != Some(&words) {
-            screen.line(&words)?;
-            said.standing = Some(words);
-        }
-        Ok(None)
-    }
-
-    async fn say_changes(&self, said: &mut Said, screen: &mut Screen) -> Result<(), CommandError> {
-        let absent = self.lending.absent();
-        for news in absent.iter().filter(|absent| !said.absent.contains(absent)) {
-            screen.warning(&format!("{} is not there: {}", news.server, news.why))?;
-        }
-        said.absent = absent;
-        let tools = self.lending.server_tools();
-        if tools == said.tools {
-            return Ok(());
-        }
-        said.tools = tools;
-        screen.line(&self.offered())?;
-        // When we are away there is nobody to tell; whoever is joined anew is asked by the office.
-        let _ = self.computer.announce(Change::ToolList).await;
-        let _ = self.computer.announce(Change::Desktop).await; // As above.
-        Ok(())
-    }
-
-    fn offered(&self) -> String {
-        let lent = self.lending.lent();
-        let count: usize = lent.values().map(Vec::len).sum();
-        let word = if count == 1 { "tool" } else { "tools" };
-        let servers: Vec<String> = lent
-            .iter()
-            .map(|(server, tools)| format!("{server} ({})", tools.join(", ")))
-            .collect();
-        match count {
-            0 => "lending no tools now".to_owned(),
-            _ => format!("lending {count} {word}: {}", servers.join("; ")),
-        }
-    }
-}
-
-/// Asks whoever sits at the terminal, one question after the other.
-fn confirm_in_terminal() -> Confirm {
-    let room = Arc::new(Semaphore::new(1));
+/// Asks whoever sits at the terminal.
+fn confirm_in_terminal(asking: Asking) -> Confirm {
     Arc::new(move |asked: Confirmation| {
-        let room = room.clone();
+        let asking = asking.clone();
         Box::pin(async move {
-            let Ok(place) = room.acquire_owned().await else {
-                return false;
-            };
-            // An answer that comes after the call is over still ends its own question, and no other.
-            let answering = Tasks::new().spawn_blocking(move |_| {
-                let _place = place;
-                let mut arguments = serde_json::Value::Object(asked.params).to_string();
-                if let Some((end, _)) = arguments.char_indices().nth(SHOWN_MAX) {
-                    arguments.truncate(end);
-                    arguments.push('…');
-                }
-                let question = format!(
-                    "{} wants {} of {} with {arguments}: carry it out?",
-                    asked.agent, asked.tool, asked.server
-                );
-                Screen::of_process(Colors::Never).confirm(&question)
-            });
-            matches!(answering.await, Ok(Ok(true)))
+            let mut arguments = serde_json::Value::Object(asked.params).to_string();
+            if let Some((end, _)) = arguments.char_indices().nth(SHOWN_MAX) {
+                arguments.truncate(end);
+                arguments.push('…');
+            }
+            let question = format!(
+                "{} wants {} of {} with {arguments}: carry it out?",
+                asked.agent, asked.tool, asked.server
+            );
+            asking.agreed(question).await
         })
     })
 }

@@ -2,11 +2,14 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
-use engine::{DriverSurroundings, ServerStatus, ToolCall, ToolError, ToolSource, ToolSources};
+use engine::{
+    DriverSurroundings, ServerStatus, ToolCall, ToolError, ToolServer, ToolSource, ToolSources,
+};
 use serde_json::{Map, Value};
 use smcp::computer::{
     Answering, CallFailure, ResourceFailure, ResourcePage, ServerTool, Tools, bundle_id,
@@ -21,18 +24,27 @@ use super::Offer;
 const METHOD_NOT_FOUND: i64 = -32601;
 
 /// The servers of a computer, which run until this is dropped.
-#[derive(Debug)]
 pub(crate) struct Lending {
-    config: ConfigAnswer,
-    servers: BTreeMap<String, Lent>,
+    shelf: RwLock<Shelf>,
+    sources: ToolSources,
+    folder: PathBuf,
+    around: DriverSurroundings,
     changes: watch::Sender<u64>,
+}
+
+/// What is lent at the moment.
+#[derive(Debug, Default)]
+struct Shelf {
+    config: ConfigAnswer,
+    servers: BTreeMap<String, Arc<Lent>>,
 }
 
 /// A server has a source of its own, since each may run in another folder.
 #[derive(Debug)]
 struct Lent {
-    /// What the source calls it.
-    name: String,
+    /// How it was started.
+    server: ToolServer,
+    cwd: Option<String>,
     source: Arc<dyn ToolSource>,
 }
 
@@ -43,6 +55,21 @@ pub(crate) struct Absent {
     pub(crate) why: String,
 }
 
+/// What a new offer has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replaced {
+    Nothing,
+    Something,
+}
+
+impl fmt::Debug for Lending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lending")
+            .field("shelf", &self.shelf)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Lending {
     /// Starts the servers; they come up one by one.
     pub(crate) fn start(
@@ -51,32 +78,69 @@ impl Lending {
         folder: &Path,
         around: &DriverSurroundings,
     ) -> Arc<Self> {
-        let changes = watch::channel(0).0;
-        let mut servers = BTreeMap::new();
+        let lending = Self {
+            shelf: RwLock::default(),
+            sources: sources.clone(),
+            folder: folder.to_owned(),
+            around: around.clone(),
+            changes: watch::channel(0).0,
+        };
+        lending.replace(offer);
+        Arc::new(lending)
+    }
+
+    /// Lends this from now on. Servers that are in it as they were go on; what runs in the others is waited for.
+    pub(crate) fn replace(&self, offer: Offer) -> Replaced {
+        let mut shelf = self.shelf.write().unwrap_or_else(PoisonError::into_inner);
+        let mut is_new = shelf.config != offer.config;
+        let mut before = std::mem::take(&mut shelf.servers);
         for (key, (server, cwd)) in offer.servers {
-            let name = server.name().to_owned();
-            let cwd: PathBuf = folder.join(cwd.unwrap_or_default());
-            let source = sources.open(vec![server], cwd, around.clone());
-            let mut changed = source.changes();
-            let telling = changes.clone();
-            around.tasks.spawn(|stop| async move {
-                loop {
-                    tokio::select! { biased;
-                        () = stop.cancelled() => break,
-                        changed = changed.changed() => match changed {
-                            Ok(()) => telling.send_modify(|changes| *changes += 1),
-                            Err(_) => break, // The server is lent no more.
-                        },
-                    }
-                }
+            let kept = before
+                .remove(&key)
+                .filter(|lent| lent.server == server && lent.cwd == cwd);
+            let lent = kept.unwrap_or_else(|| {
+                is_new = true;
+                Arc::new(self.open(server, cwd))
             });
-            servers.insert(key, Lent { name, source });
+            shelf.servers.insert(key, lent);
         }
-        Arc::new(Self {
-            config: offer.config,
-            servers,
-            changes,
-        })
+        shelf.config = offer.config;
+        is_new |= !before.is_empty();
+        drop(shelf);
+        if !is_new {
+            return Replaced::Nothing;
+        }
+        self.changes.send_modify(|changes| *changes += 1);
+        Replaced::Something
+    }
+
+    fn open(&self, server: ToolServer, cwd: Option<String>) -> Lent {
+        let folder = self.folder.join(cwd.as_deref().unwrap_or_default());
+        let source = self
+            .sources
+            .open(vec![server.clone()], folder, self.around.clone());
+        let mut changed = source.changes();
+        let telling = self.changes.clone();
+        self.around.tasks.spawn(|stop| async move {
+            loop {
+                tokio::select! { biased;
+                    () = stop.cancelled() => break,
+                    changed = changed.changed() => match changed {
+                        Ok(()) => telling.send_modify(|changes| *changes += 1),
+                        Err(_) => break, // The server is lent no more.
+                    },
+                }
+            }
+        });
+        Lent {
+            server,
+            cwd,
+            source,
+        }
+    }
+
+    fn shelf(&self) -> RwLockReadGuard<'_, Shelf> {
+        self.shelf.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
@@ -86,8 +150,10 @@ impl Lending {
     /// What is lent now, by server, under the names the office shows.
     pub(crate) fn lent(&self) -> BTreeMap<String, Vec<String>> {
         let mut lent: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for tool in self.server_tools() {
-            let Some(server) = self.config.servers.get(&tool.server) else {
+        let tools = self.server_tools();
+        let shelf = self.shelf();
+        for tool in tools {
+            let Some(server) = shelf.config.servers.get(&tool.server) else {
                 continue;
             };
             if server.forbidden_tools.contains(&tool.name) {
@@ -103,16 +169,16 @@ impl Lending {
 
     /// The tools whole, to tell whether they have changed.
     pub(crate) fn server_tools(&self) -> Vec<ServerTool> {
-        let of = |(key, lent): (&String, &Lent)| {
+        let of = |(key, lent): (&String, &Arc<Lent>)| {
             let tools = lent.source.tools().into_iter();
             tools.map(|tool| described(key, tool)).collect::<Vec<_>>()
         };
-        self.servers.iter().flat_map(of).collect()
+        self.shelf().servers.iter().flat_map(of).collect()
     }
 
     pub(crate) fn absent(&self) -> Vec<Absent> {
         let mut absent = Vec::new();
-        for (key, lent) in &self.servers {
+        for (key, lent) in &self.shelf().servers {
             for server in lent.source.servers() {
                 match server.status {
                     ServerStatus::Starting | ServerStatus::Ready => {}
@@ -128,7 +194,7 @@ impl Lending {
 
     async fn list_resources(&self, server: &str) -> Result<ResourcePage, ResourceFailure> {
         let lent = self.lent_server(server)?;
-        let listed = lent.source.resources(&lent.name).await;
+        let listed = lent.source.resources(lent.server.name()).await;
         let listed = listed.map_err(|error| resource_failure(&error))?;
         Ok(ResourcePage {
             resources: listed.iter().filter_map(resource).collect(),
@@ -138,7 +204,7 @@ impl Lending {
 
     async fn read_text(&self, server: &str, uri: &str) -> Result<String, ResourceFailure> {
         let lent = self.lent_server(server)?;
-        let contents = lent.source.read(&lent.name, uri).await;
+        let contents = lent.source.read(lent.server.name(), uri).await;
         let contents = contents.map_err(|error| resource_failure(&error))?;
         let texts: Vec<&str> = contents
             .iter()
@@ -150,16 +216,15 @@ impl Lending {
         }
     }
 
-    fn lent_server(&self, server: &str) -> Result<&Lent, ResourceFailure> {
-        self.servers
-            .get(server)
-            .ok_or(ResourceFailure::NoSuchServer)
+    fn lent_server(&self, server: &str) -> Result<Arc<Lent>, ResourceFailure> {
+        let lent = self.shelf().servers.get(server).cloned();
+        lent.ok_or(ResourceFailure::NoSuchServer)
     }
 }
 
 impl Tools for Lending {
     fn config(&self) -> ConfigAnswer {
-        self.config.clone()
+        self.shelf().config.clone()
     }
 
     fn tools(&self) -> Answering<'_, Vec<ServerTool>> {
@@ -175,11 +240,11 @@ impl Tools for Lending {
     ) -> Answering<'_, Result<CallResult, CallFailure>> {
         let (server, tool) = (server.to_owned(), tool.to_owned());
         Box::pin(async move {
-            let lent = self.servers.get(&server).ok_or_else(|| {
-                CallFailure::NotRunning(format!("nothing called {server} is lent"))
-            })?;
+            let lent = self
+                .lent_server(&server)
+                .map_err(|_| CallFailure::NotRunning(format!("nothing called {server} is lent")))?;
             let call = ToolCall {
-                server: lent.name.clone(),
+                server: lent.server.name().to_owned(),
                 tool,
                 arguments: params,
                 cancel,

@@ -1,22 +1,24 @@
 //! The MCP servers that a computer lends: read from the configs folder or from a file, checked, with every placeholder filled.
 
-use std::{collections::BTreeMap, ffi::OsStr, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
 
 use catalog::{ComponentKind, Format, McpServer, parse_mcp_server};
 use domain::Name;
 use engine::ToolServer;
 use platform::{ConfinedDir, confined::Kind, files, system::find_program};
 use serde_json::{Value, json};
-use smcp::computer::{Unusable, Values, bundle_id, read_config, render_transport};
+use smcp::computer::{Unusable, Values, bundle_id, inputs_of, read_config, render_transport};
 use wire::smcp::{ConfigAnswer, Input, ServerConfig, ToolMeta, Transport};
 
+use super::inputs::VARIABLE;
 use crate::{config::Config, error::CommandError};
 
 /// The largest file that is read; the daemon has the same limit.
 const FILE_MAX: u64 = 4 * 1024 * 1024;
-
-/// Before the id of an input, the variable that holds its value.
-const INPUT_VARIABLE: &str = "A2C_SMCP_";
 
 /// What a computer lends.
 #[derive(Debug)]
@@ -35,12 +37,27 @@ pub(crate) enum Consent {
     Asked,
 }
 
+/// What is written, before its placeholders are filled.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    config: ConfigAnswer,
+    unusable: Vec<Unusable>,
+}
+
+/// What the servers are read from: the file, or the folder of components where there is none.
+pub(crate) fn origin(file: Option<&Path>, config: &Config) -> PathBuf {
+    match file {
+        Some(file) => file.to_owned(),
+        None => config.configs_dir.join(ComponentKind::McpServer.folder()),
+    }
+}
+
 /// Reads the file, or the configs folder where there is none.
-pub(crate) fn read_offer(
+pub(crate) fn read_listing(
     file: Option<&Path>,
     consent: Consent,
     config: &Config,
-) -> Result<Offer, CommandError> {
+) -> Result<Listing, CommandError> {
     let (value, mut unusable) = match file {
         Some(file) => (read_file(file)?, Vec::new()),
         None => components(config),
@@ -58,29 +75,56 @@ pub(crate) fn read_offer(
     if consent == Consent::Given {
         answer.servers.values_mut().for_each(agree);
     }
-    let mut servers = BTreeMap::new();
-    let inputs = answer.inputs.clone();
-    answer.servers.retain(|key, server| {
-        if server.disabled {
-            return true; // It is shown, and not started.
-        }
-        match startable(server, &inputs, config) {
-            Ok(startable) => {
-                servers.insert(key.clone(), startable);
-                true
-            }
-            Err(reason) => {
-                let server = key.clone();
-                unusable.push(Unusable { server, reason });
-                false
-            }
-        }
-    });
-    Ok(Offer {
+    Ok(Listing {
         config: answer,
-        servers,
         unusable,
     })
+}
+
+impl Listing {
+    /// The inputs that the servers which are started ask for.
+    pub(crate) fn wanted(&self) -> Vec<Input> {
+        let servers = self.config.servers.values();
+        let named: BTreeSet<String> = servers
+            .filter(|server| !server.disabled)
+            .flat_map(inputs_of)
+            .collect();
+        let inputs = self.config.inputs.iter();
+        inputs
+            .filter(|input| named.contains(input.id()))
+            .cloned()
+            .collect()
+    }
+
+    /// Fills the placeholders; a server that misses a value is left out.
+    pub(crate) fn fill(self, values: &BTreeMap<String, String>, config: &Config) -> Offer {
+        let Self {
+            config: mut answer,
+            mut unusable,
+        } = self;
+        let mut servers = BTreeMap::new();
+        answer.servers.retain(|key, server| {
+            if server.disabled {
+                return true; // It is shown, and not started.
+            }
+            match startable(server, values, config) {
+                Ok(startable) => {
+                    servers.insert(key.clone(), startable);
+                    true
+                }
+                Err(reason) => {
+                    let server = key.clone();
+                    unusable.push(Unusable { server, reason });
+                    false
+                }
+            }
+        });
+        Offer {
+            config: answer,
+            servers,
+            unusable,
+        }
+    }
 }
 
 fn agree(server: &mut ServerConfig) {
@@ -90,23 +134,17 @@ fn agree(server: &mut ServerConfig) {
 
 fn startable(
     server: &ServerConfig,
-    inputs: &[Input],
+    given: &BTreeMap<String, String>,
     config: &Config,
 ) -> Result<(ToolServer, Option<String>), String> {
     let variable = |name: &str| {
         let value = config.environment.get(OsStr::new(name))?;
         value.to_str().map(str::to_owned)
     };
+    // One that is not declared can only be given in a variable.
     let input = |id: &str| {
-        variable(&format!("{INPUT_VARIABLE}{id}")).or_else(|| {
-            let input = inputs.iter().find(|input| input.id() == id)?;
-            match input {
-                Input::PromptString { default, .. } | Input::PickString { default, .. } => {
-                    default.clone()
-                }
-                Input::Command { .. } => None,
-            }
-        })
+        let value = given.get(id).cloned();
+        value.or_else(|| variable(&format!("{VARIABLE}{id}")))
     };
     let values = Values {
         input: &input,
@@ -114,7 +152,9 @@ fn startable(
     };
     let bundle = bundle_id(server);
     let transport = render_transport(server, &values).map_err(|error| {
-        format!("{error}; inputs are given as {INPUT_VARIABLE}ID in the environment")
+        format!(
+            "{error}; inputs are typed in a terminal, or given as {VARIABLE}ID in the environment"
+        )
     })?;
     Ok(match transport {
         Transport::Stdio {

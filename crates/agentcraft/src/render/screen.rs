@@ -144,6 +144,15 @@ impl Screen {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
+    /// Asks for a line; nothing if there is no more to read.
+    pub(crate) fn ask(&mut self, question: &str) -> io::Result<Option<String>> {
+        write!(self.err, "{} ", one_line(question))?;
+        self.err.flush()?;
+        let mut answer = String::new();
+        let count = io::stdin().lock().read_line(&mut answer)?;
+        Ok((count > 0).then(|| answer.trim_end_matches(['\r', '\n']).to_owned()))
+    }
+
     /// Asks a question that only `y` or `yes` agrees to.
     pub(crate) fn confirm(&mut self, question: &str) -> io::Result<bool> {
         write!(self.err, "{} [y/N] ", one_line(question))?;

@@ -1,5 +1,8 @@
 //! Offices: servers, computers and agents as processes of their own, with real MCP servers and the official client.
 
+mod changing;
+mod inputs;
+
 use std::{
     env, fs,
     io::{BufRead, BufReader},
