@@ -145,6 +145,13 @@ impl Config {
         self.state_dir.join("state.db")
     }
 
+    /// The environment with the home as it was found, for processes of ours that must find the same.
+    pub(crate) fn environment_with_home(&self) -> Environment {
+        let mut environment = self.environment.clone();
+        environment.insert("AGENTCRAFT_HOME".into(), self.home.clone().into_os_string());
+        environment
+    }
+
     /// What `~` in a rule stands for.
     pub(crate) fn user_home(&self) -> String {
         platform::system::home_dir(&self.environment)

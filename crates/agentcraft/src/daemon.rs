@@ -203,7 +203,7 @@ async fn build(config: &Config, tasks: &Tasks) -> anyhow::Result<(Engine, Childr
         instances_dir: config.instances_dir.clone(),
         agent_logs_dir: agent_logs(config),
         executable,
-        environment: config.environment.clone(),
+        environment: config.environment_with_home(),
         launcher: config.launcher,
         stop_grace: config.stop_grace,
         durability: config.durability,

@@ -68,7 +68,7 @@ impl Standalone {
             instances_dir: space.join("instances"),
             agent_logs_dir: space.join("logs"),
             executable,
-            environment: config.environment.clone(),
+            environment: config.environment_with_home(),
             launcher: config.launcher,
             stop_grace: config.stop_grace,
             durability: config.durability,

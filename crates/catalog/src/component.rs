@@ -110,6 +110,25 @@ pub struct Components {
     pub prompts: BTreeMap<Name, Prompt>,
     pub mcp_servers: BTreeMap<Name, McpServer>,
     pub workflows: BTreeMap<Name, Workflow>,
+    /// What an office of a template is reached with.
+    pub own: OwnProgram,
+}
+
+/// This program, for servers that are part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnProgram {
+    pub program: String,
+    /// What it must be told to find its home.
+    pub env: BTreeMap<String, String>,
+}
+
+impl Default for OwnProgram {
+    fn default() -> Self {
+        Self {
+            program: "agentcraft".to_owned(),
+            env: BTreeMap::new(),
+        }
+    }
 }
 
 pub fn parse_skill(text: &str, format: Format) -> Checked<Skill> {

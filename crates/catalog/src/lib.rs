@@ -22,8 +22,8 @@ pub use backend::{
     ProviderType, launch_command,
 };
 pub use component::{
-    ComponentKind, Components, McpServer, Prompt, Skill, Workflow, parse_mcp_server, parse_prompt,
-    parse_skill, parse_workflow,
+    ComponentKind, Components, McpServer, OwnProgram, Prompt, Skill, Workflow, parse_mcp_server,
+    parse_prompt, parse_skill, parse_workflow,
 };
 pub use document::Format;
 pub use environment::{EnvironmentPattern, is_variable_name};
@@ -33,7 +33,7 @@ pub use problem::{Checked, Invalid, PROBLEMS_MAX, Problem, Severity};
 pub use samples::{SAMPLES, Sample};
 pub use schema::{DocumentKind, schema};
 pub use template::{
-    Backend, DomainContext, InitializerStep, InlineMcpServer, McpServerRef, Provider,
+    Backend, DomainContext, InitializerStep, InlineMcpServer, McpServerRef, OfficeRef, Provider,
     STEP_TIMEOUT_MS_DEFAULT, Template, WorkingDirectory, check_template, parse_template,
 };
 pub use workspace::{MissingComponent, PlannedFile, WorkspacePlan, mcp_servers, plan};

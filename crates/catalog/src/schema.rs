@@ -125,11 +125,24 @@ fn domain_context() -> Value {
             "mcpServers": {
                 "type": "array",
                 "default": [],
-                "description": "MCP servers: the name of a component, or a server described here.",
-                "items": {"anyOf": [name("The name of an MCP server component."), server_on_the_spot()]},
+                "description": "MCP servers: the name of a component, an office, or a server described here.",
+                "items": {"anyOf": [name("The name of an MCP server component."), office(), server_on_the_spot()]},
             },
             "workflow": name("The workflow the agent follows, by name."),
             "subAgents": names("Templates the agent may hand work to, by name."),
+        },
+    })
+}
+
+fn office() -> Value {
+    json!({
+        "type": "object",
+        "required": ["office"],
+        "description": "The tools of an office's computers.",
+        "properties": {
+            "office": name("The office."),
+            "url": some_text("The office server; without it, this node."),
+            "tokenFile": some_text("A file that holds the token; this node needs none."),
         },
     })
 }

@@ -139,11 +139,12 @@ pub struct DomainContext {
     pub sub_agents: Vec<Name>,
 }
 
-/// An MCP server described on the spot, or the name of a component.
+/// An MCP server described on the spot, the tools of an office, or the name of a component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum McpServerRef {
     Inline(InlineMcpServer),
+    Office(OfficeRef),
     Named(Name),
 }
 
@@ -151,6 +152,7 @@ impl McpServerRef {
     pub fn name(&self) -> &Name {
         match self {
             Self::Inline(server) => &server.name,
+            Self::Office(office) => &office.office,
             Self::Named(name) => name,
         }
     }
@@ -162,6 +164,19 @@ pub struct InlineMcpServer {
     pub command: String,
     pub args: Vec<String>,
     pub env: BTreeMap<String, String>,
+}
+
+/// An office whose tools the agent uses; it is called what the office is called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OfficeRef {
+    pub office: Name,
+    /// The office server; without it, this node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// A file that holds the token; this node needs none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<String>,
 }
 
 /// Whose folder the agent works in when a client comes through the proxy.

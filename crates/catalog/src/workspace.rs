@@ -11,10 +11,13 @@ use std::fmt;
 
 use domain::Name;
 
-use crate::component::{ComponentKind, Components, McpServer, Prompt, Skill, Workflow};
+use crate::component::{ComponentKind, Components, McpServer, OwnProgram, Prompt, Skill, Workflow};
 use crate::path::RelativePath;
 use crate::problem::nearest;
-use crate::template::{McpServerRef, Template};
+use crate::template::{McpServerRef, OfficeRef, Template};
+
+/// The address of the node whose home our program is told.
+const OWN_NODE: &str = "node";
 
 /// A file of a new workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,6 +157,7 @@ fn resolve_mcp_servers(
                 args: server.args.clone(),
                 env: server.env.clone(),
             }),
+            McpServerRef::Office(office) => servers.push(office_server(office, &components.own)),
             McpServerRef::Named(name) => {
                 let path = format!("domainContext.mcpServers[{index}]");
                 let kind = ComponentKind::McpServer;
@@ -162,6 +166,24 @@ fn resolve_mcp_servers(
         }
     }
     servers
+}
+
+/// Our own program as the server that offers an office's tools.
+fn office_server(office: &OfficeRef, own: &OwnProgram) -> McpServer {
+    let url = office.url.as_deref().unwrap_or(OWN_NODE);
+    let mut args = ["mcp", "office", url, office.office.as_str()]
+        .map(str::to_owned)
+        .to_vec();
+    if let Some(file) = &office.token_file {
+        args.extend(["--token-file".to_owned(), file.clone()]);
+    }
+    McpServer {
+        name: office.office.clone(),
+        description: None,
+        command: own.program.clone(),
+        args,
+        env: own.env.clone(),
+    }
 }
 
 fn find_all<'a, T>(

@@ -100,7 +100,10 @@ impl Engine {
         tasks: Tasks,
         drivers: Drivers,
     ) -> Result<Self, EngineError> {
-        let library = Arc::new(Library::new(config.configs_dir.clone()));
+        let library = Arc::new(Library::new(
+            config.configs_dir.clone(),
+            config.own_program(),
+        ));
         let node_policy = config.policy.clone();
         let launcher = Arc::new(agent::Launcher {
             config,

@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use catalog::{Components, Problem, Severity, Template};
+use catalog::{Components, OwnProgram, Problem, Severity, Template};
 use domain::Name;
 
 use crate::EngineError;
@@ -20,6 +20,7 @@ use crate::EngineError;
 #[derive(Debug)]
 pub struct Library {
     configs_dir: PathBuf,
+    own: OwnProgram,
     shelf: RwLock<Arc<Shelf>>,
 }
 
@@ -49,9 +50,10 @@ pub struct Validation {
 
 impl Library {
     /// An empty library of `configs_dir`; `reload` fills it.
-    pub(crate) fn new(configs_dir: PathBuf) -> Self {
+    pub(crate) fn new(configs_dir: PathBuf, own: OwnProgram) -> Self {
         Self {
             configs_dir,
+            own,
             shelf: RwLock::default(),
         }
     }
@@ -61,6 +63,7 @@ impl Library {
         let mut shelf = reading::read_shelf(&self.configs_dir);
         let mut place = self.shelf.write().unwrap_or_else(PoisonError::into_inner);
         shelf.loaded = place.loaded.clone();
+        shelf.components.own = self.own.clone();
         *place = Arc::new(shelf);
     }
 

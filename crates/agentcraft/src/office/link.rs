@@ -17,6 +17,9 @@ use crate::{
 /// What an agent is called unless it says otherwise.
 pub(crate) const AGENT: &str = "agentcraft";
 
+/// Instead of an address: the node of this home.
+const OWN_NODE: &str = "node";
+
 /// Holds the token where no file is named.
 const TOKEN_VARIABLE: &str = "AGENTCRAFT_OFFICE_TOKEN";
 
@@ -44,6 +47,16 @@ pub(crate) fn link(
     config: &Config,
 ) -> Result<LinkConfig, CommandError> {
     let own = own_node(place, config);
+    let url = match (place.url.as_str(), &own) {
+        (OWN_NODE, Some(own)) => own.url.clone(),
+        (OWN_NODE, None) => {
+            return Err(CommandError::Refused {
+                message: "this node is no office server: it does not listen".to_owned(),
+                hint: "start the daemon with [http] in config.toml, or name the address of an office server".to_owned(),
+            });
+        }
+        (url, _) => url.to_owned(),
+    };
     let token = match token_of(place.token_file.as_deref())? {
         Some(token) => token,
         None => match config.environment.get(std::ffi::OsStr::new(TOKEN_VARIABLE)) {
@@ -73,7 +86,7 @@ pub(crate) fn link(
         None => None,
     };
     Ok(LinkConfig {
-        url: place.url.clone(),
+        url,
         token,
         profile: match place.profile {
             OfficeProfile::Released => Profile::Shipped,
@@ -91,7 +104,9 @@ pub(crate) fn link(
 /// The node of this home, if that is where the office is.
 fn own_node(place: &PlaceArgs, config: &Config) -> Option<Address> {
     let address = Address::read(&config.home)?;
-    (address.url.trim_end_matches('/') == place.url.trim_end_matches('/')).then_some(address)
+    let is_it = place.url == OWN_NODE
+        || address.url.trim_end_matches('/') == place.url.trim_end_matches('/');
+    is_it.then_some(address)
 }
 
 fn own_token(own: &Option<Address>, config: &Config) -> Result<Option<String>, CommandError> {

@@ -2,6 +2,7 @@
 
 mod changing;
 mod inputs;
+mod template;
 
 use std::{
     env, fs,

@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 
 use super::steps::read_initializer;
 use super::{
-    Backend, DomainContext, InlineMcpServer, McpServerRef, Provider, Template, WorkingDirectory,
+    Backend, DomainContext, InlineMcpServer, McpServerRef, OfficeRef, Provider, Template,
+    WorkingDirectory,
 };
 use crate::backend::{BackendType, ProviderType};
 use crate::component;
@@ -282,6 +283,20 @@ fn read_mcp_server(node: &Node<'_>) -> Option<McpServerRef> {
         return node.name().map(McpServerRef::Named);
     }
     let mapping = node.mapping()?;
+    if let Some(office) = mapping.optional("office") {
+        let text = |key| {
+            mapping
+                .optional(key)
+                .and_then(|node| node.text().map(str::to_owned))
+        };
+        let (url, token_file) = (text("url"), text("tokenFile"));
+        mapping.report_unknown_keys();
+        return Some(McpServerRef::Office(OfficeRef {
+            office: office.name()?,
+            url,
+            token_file,
+        }));
+    }
     let name = mapping.required("name").and_then(|node| node.name());
     let command = mapping.required("command").and_then(|node| node.program());
     let args = mapping.optional("args").map(|node| node.arguments());

@@ -29,6 +29,7 @@ fn components() -> Components {
         prompts: BTreeMap::from([(prompt.name.clone(), prompt)]),
         mcp_servers: BTreeMap::from([(server.name.clone(), server)]),
         workflows: BTreeMap::from([(workflow.name.clone(), workflow)]),
+        own: OwnProgram::default(),
     }
 }
 
@@ -255,6 +256,39 @@ fn every_missing_component_is_named_with_its_place() {
         ]
     );
     assert_eq!(mcp_servers(&template, &components()).unwrap_err().len(), 1);
+}
+
+#[test]
+fn an_office_is_our_own_program_as_a_server() {
+    let mut components = components();
+    components.own = OwnProgram {
+        program: "/opt/agentcraft".to_owned(),
+        env: BTreeMap::from([("AGENTCRAFT_HOME".to_owned(), "/h".to_owned())]),
+    };
+    let context = json!({"mcpServers": [
+        {"office": "studio"},
+        {"office": "lab", "url": "https://x.example", "tokenFile": "/t"},
+    ]});
+    let servers = mcp_servers(&template("codex", context), &components).unwrap();
+    let shown: Vec<String> = servers
+        .iter()
+        .map(|server| {
+            format!(
+                "{} {} {}",
+                server.name,
+                server.command,
+                server.args.join(" ")
+            )
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "studio /opt/agentcraft mcp office node studio",
+            "lab /opt/agentcraft mcp office https://x.example lab --token-file /t",
+        ]
+    );
+    assert_eq!(servers[0].env["AGENTCRAFT_HOME"], "/h");
 }
 
 #[test]
