@@ -45,6 +45,8 @@ pub(super) struct Peer {
 /// A request under way, and who waits for it.
 pub(super) struct Pending {
     pub(super) event: ClientEvent,
+    /// The computer that was asked, as its asker called it.
+    pub(super) computer: String,
     pub(super) askers: Vec<Asker>,
     /// Cancelled when it has been answered without the computer.
     pub(super) over: CancellationToken,
@@ -128,7 +130,10 @@ impl Floor {
                     ending,
                     keep,
                 } => {
-                    let outcome = Arc::new(Outcome::Failed(convert::ending(ending)));
+                    let asked = self.pending.get(&ticket);
+                    let computer = asked.map_or("", |pending| pending.computer.as_str());
+                    let error = convert::ending(ending).with("computer_name", computer);
+                    let outcome = Arc::new(Outcome::Failed(error));
                     self.settle(ticket, &outcome, keep, &mut afterwards);
                 }
                 Effect::Forget { ticket } => {

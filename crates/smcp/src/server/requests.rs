@@ -105,6 +105,10 @@ impl Relay {
                     let over = CancellationToken::new();
                     let pending = Pending {
                         event: asked.event,
+                        computer: asked.body["computer"]
+                            .as_str()
+                            .unwrap_or_default()
+                            .to_owned(),
                         askers: asker.take().into_iter().collect(),
                         over: over.clone(),
                     };

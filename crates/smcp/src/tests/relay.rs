@@ -244,6 +244,7 @@ async fn a_computer_that_vanishes_ends_its_calls() {
             (&body["code"], &body["details"]["reason"]),
             (&json!(404), &json!("vanished"))
         );
+        assert_eq!(body["details"]["computer_name"], "pc");
         office.stop().await;
     }
 }
