@@ -29,9 +29,6 @@ use crate::{
 /// Those who send nonsense at the same time.
 const SENDERS: u64 = 4;
 
-/// What the memory may grow by from one state to the same state later: allocators keep some.
-const GROWTH_MAX: usize = 48 * 1024 * 1024;
-
 const EVENTS: [&str; 12] = [
     "server:join_office",
     "server:leave_office",
@@ -232,23 +229,9 @@ async fn nonsense_harms_nobody_at_work() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: a minute of nonsense"]
-async fn fuzz_of_packets_for_a_minute_loses_no_call_and_keeps_no_memory() {
+async fn fuzz_of_packets_for_a_minute_loses_no_call() {
     let office = Office::start().await;
-    let for_seconds = |seconds| {
-        let end = Instant::now() + Duration::from_secs(seconds);
-        move |_| Instant::now() > end
-    };
-    work_beside_nonsense(&office, for_seconds(10)).await;
-    let before = resident();
-    work_beside_nonsense(&office, for_seconds(60)).await;
-    let after = resident();
-    assert!(after < before + GROWTH_MAX, "{before} bytes became {after}");
+    let end = Instant::now() + Duration::from_secs(60);
+    work_beside_nonsense(&office, move |_| Instant::now() > end).await;
     office.stop().await;
-}
-
-/// The memory of this process, in bytes.
-fn resident() -> usize {
-    let said = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages = said.split(' ').nth(1).unwrap();
-    pages.parse::<usize>().unwrap() * 4096
 }
