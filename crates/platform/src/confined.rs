@@ -8,7 +8,7 @@ mod tests;
 
 use std::{
     ffi::{OsStr, OsString},
-    fs::{File, Metadata},
+    fs::Metadata,
     io::{self, Read, Write},
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
@@ -23,6 +23,9 @@ use rustix::{
     },
     io::Errno,
 };
+
+/// What is opened below a folder.
+pub use std::fs::File;
 
 use crate::files::{read_up_to, temp_name};
 

@@ -167,7 +167,7 @@ const HOMES: [(&str, &[&str]); 16] = [
     ("gotmpl", &["workflow"]),
     ("landlock", &["platform"]),
     ("mdns-sd", &["lan"]),
-    ("notify", &["engine", "runner"]),
+    ("notify", &["agentcraft", "engine", "runner"]),
     ("object_store", &["runs"]),
     ("rcgen", &["listener"]),
     ("rmcp", &["mcp"]),

@@ -200,7 +200,7 @@ async fn message(State(it): State<Arc<Executor>>, Json(message): Json<Value>) ->
     Json(match message["type"].as_str().unwrap() {
         "INVITE" => json!({
             "version": "1", "type": "ACCEPT", "delegationId": id, "retentionMs": 604_800_000_u64,
-            "executorWorkDir": { "path": "/work/there" },
+            "executorWorkDir": { "path": "/srv/there" },
             "executorConstraints": {
                 "acceptedAccessMode": "rw", "maxTtlSeconds": 3600,
                 "sandboxProfile": { "cwdOnly": true, "allowNetwork": true, "allowExec": true },

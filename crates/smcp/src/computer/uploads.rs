@@ -5,7 +5,6 @@
 
 use std::{
     collections::HashMap,
-    fs::File,
     io::{Seek, Write},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -15,7 +14,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use platform::{
     ConfinedDir,
-    confined::{Access, ConfinedError},
+    confined::{Access, ConfinedError, File},
 };
 use serde_json::Value;
 use sha2::{Digest, Sha256};
