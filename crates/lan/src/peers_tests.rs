@@ -126,6 +126,33 @@ async fn an_announcement_does_not_take_over_a_peer_that_gets_a_secret() {
 }
 
 #[tokio::test]
+async fn a_node_that_is_added_does_not_take_over_a_peer_that_gets_a_secret() {
+    let (node, peer, impostor) = (
+        TestNode::plain().await,
+        radio("nova9").await,
+        radio("evil").await,
+    );
+    let peers = node.lan.peers();
+    let at = |url: &str, token: Option<&str>| NewPeer {
+        url: url.to_owned(),
+        token: token.map(str::to_owned),
+        fingerprint: None,
+    };
+    peers.add(at(&peer.url, Some("secret"))).await.unwrap();
+    impostor.says("agent_id", json!(peer.id));
+    let refused = peers.add(at(&impostor.url, None)).await.unwrap_err();
+    assert!(
+        matches!(refused, LanError::KnownElsewhere { .. }),
+        "{refused}"
+    );
+    assert_eq!(peers.show(&peer.id).unwrap().url, peer.url);
+    // Whoever brings a token for the new address means it, and the old one goes with the old address.
+    peers.add(at(&impostor.url, Some("other"))).await.unwrap();
+    let address = peers.address(&peer.id).unwrap();
+    assert_eq!(address.token.as_deref(), Some("other"));
+}
+
+#[tokio::test]
 async fn another_node_at_the_address_of_a_peer_is_not_that_peer() {
     let (node, peer) = (TestNode::plain().await, radio("nova9").await);
     node.knows(&peer).await;

@@ -13,6 +13,7 @@ mod lease;
 mod legacy;
 mod rust_client;
 mod sdks;
+mod shared;
 
 use std::{fs, path::PathBuf};
 

@@ -227,6 +227,24 @@ fn nobody_to_ask_is_denied_at_once_and_the_policy_decides_where_it_can() {
 }
 
 #[test]
+fn a_rule_that_denies_reading_holds_for_what_the_daemon_reads_for_the_agent() {
+    let daemon = with_agent(json!({"deny": ["read(**/.env)"], "allow": ["read"]}));
+    let workspace = daemon.home().join("instances/a1");
+    fs::write(workspace.join(".env"), "KEY=hidden").unwrap();
+    fs::write(workspace.join("open.txt"), "plain words").unwrap();
+    let mut client = daemon.client();
+    let mut read = |file: &str| {
+        let message = format!("/fs read {file}");
+        let answer = client.ok("agent.prompt", json!({"name": "a1", "message": message}));
+        answer["response"].as_str().unwrap().to_owned()
+    };
+    assert!(read("open.txt").contains("plain words"));
+    let denied = read(".env");
+    assert!(!denied.contains("hidden"), "{denied}");
+    assert!(denied.contains("denied"), "{denied}");
+}
+
+#[test]
 fn a_rule_on_the_name_of_a_tool_decides_whatever_its_title_is() {
     let daemon = with_agent(json!({"rules": [{"tool": "write", "decision": "allow"}]}));
     let mut client = daemon.client();

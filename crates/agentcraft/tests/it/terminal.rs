@@ -487,7 +487,7 @@ fn a_session_is_meant_by_the_beginning_of_its_id() {
     assert_eq!(shown.trim(), first);
     session(&daemon, "again");
     let both = daemon.cli(&["session", "close", "s-"]);
-    assert_eq!(both.code, 2, "{both:?}");
+    assert_eq!(both.code, 1, "{both:?}");
     assert!(both.stderr.contains("2 sessions begin with s-"), "{both:?}");
     let none = daemon.cli(&["session", "show", "s-ffff"]);
     assert!(none.stderr.contains("no session s-ffff"), "{none:?}");

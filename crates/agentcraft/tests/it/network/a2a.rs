@@ -126,3 +126,16 @@ fn a_task_that_awaits_outlives_a_kill() {
         "{found}"
     );
 }
+
+#[test]
+fn a_context_goes_on_after_its_agent_has_stopped() {
+    let daemon = listening();
+    let http = Http::owner(&daemon);
+    let task = call(&http, "SendMessage", &message("first"))["task"].clone();
+    daemon.client().ok("agent.stop", json!({"name": "echo"}));
+    let mut next = message("second");
+    next["message"]["contextId"] = task["contextId"].clone();
+    let task = call(&http, "SendMessage", &next)["task"].clone();
+    assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED", "{task}");
+    assert!(said(&task).contains("second"), "{task}");
+}

@@ -257,3 +257,33 @@ fn no_request_generated_from_its_description_is_a_server_error() {
         String::from_utf8_lossy(&output.stderr)
     );
 }
+
+#[test]
+fn runs_at_an_agent_that_is_started_for_them_never_meet_its_end() {
+    let daemon = listening();
+    let mut client = daemon.client();
+    client.ok("agent.stop", json!({"name": "echo"}));
+    // One after the other: each may come while the agent of the one before it is about to stop.
+    let http = Http::owner(&daemon);
+    for time in 0..12 {
+        let run = http.post("/runs", &intent("again", "sync")).ok();
+        assert_eq!(run["status"], "completed", "{time}: {run}");
+    }
+    // And several at once.
+    let (url, token) = (daemon.url(), daemon.token());
+    let callers = (0..6).map(|_| {
+        let http = Http::with_token(&url, Some(&token));
+        std::thread::spawn(move || {
+            for _ in 0..3 {
+                let run = http.post("/runs", &intent("at once", "sync")).ok();
+                assert_eq!(run["status"], "completed", "{run}");
+            }
+        })
+    });
+    for caller in callers.collect::<Vec<_>>() {
+        caller.join().unwrap();
+    }
+    eventually("nobody needs it any more", || {
+        client.ok("agent.status", json!({"name": "echo"}))["status"] == "stopped"
+    });
+}
