@@ -1,6 +1,12 @@
 //! `agentcraft run`: one node's agent from another machine's command line.
 
-use std::{fs, net::TcpListener, path::PathBuf};
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    path::PathBuf,
+    thread,
+};
 
 use serde_json::Value;
 use testkit::{Output, TestDaemon};
@@ -144,4 +150,59 @@ fn ctrl_c_cancels_a_run_elsewhere() {
     terminal.press(b"\x03");
     terminal.see("cancelled");
     assert_eq!(terminal.end(), 1);
+}
+
+/// A way to the node that breaks off: the first connection that has heard `word` is cut, later ones are not.
+fn cut_after(node: &str, word: &'static str) -> String {
+    let node = node.trim_start_matches("http://").to_owned();
+    let gate = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", gate.local_addr().unwrap());
+    thread::spawn(move || {
+        let mut is_cut = false;
+        for client in gate.incoming() {
+            let (mut client, mut node) = (client.unwrap(), TcpStream::connect(&node).unwrap());
+            let (mut asking, mut asked) = (client.try_clone().unwrap(), node.try_clone().unwrap());
+            thread::spawn(move || std::io::copy(&mut asking, &mut asked));
+            if is_cut {
+                thread::spawn(move || std::io::copy(&mut node, &mut client));
+                continue;
+            }
+            let (mut heard, mut piece) = (String::new(), [0; 4096]);
+            while let Ok(length @ 1..) = node.read(&mut piece) {
+                client.write_all(&piece[..length]).unwrap();
+                heard.push_str(&String::from_utf8_lossy(&piece[..length]));
+                is_cut = heard.contains(word);
+                if is_cut {
+                    break;
+                }
+            }
+            for end in [&client, &node] {
+                let _ = end.shutdown(std::net::Shutdown::Both); // It may be over already.
+            }
+        }
+    });
+    url
+}
+
+#[test]
+fn a_run_elsewhere_goes_on_after_its_connection_broke() {
+    let peer = listening();
+    let (caller, token) = caller(&peer);
+    let url = cut_after(&peer.url(), "chunk 2 of 6");
+    let token = token.to_str().unwrap();
+    let arguments = [
+        "run",
+        &url,
+        "--token-file",
+        token,
+        "/slow 6 100",
+        "--agent",
+        "echo",
+    ];
+    let told = caller.cli(&arguments);
+    assert_eq!(told.code, 0, "{told:?}");
+    for chunk in 1..=6 {
+        let times = told.stdout.matches(&format!("chunk {chunk} of 6")).count();
+        assert_eq!(times, 1, "{told:?}");
+    }
 }
