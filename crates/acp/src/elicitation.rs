@@ -1,18 +1,15 @@
 //! `elicitation/create`: the agent asks its user something, as a form with a schema.
 
 use domain::turn::{Answer, AskKind, Raw};
-use engine::SessionSink;
 use jsonrpc::ErrorObject;
 use serde_json::{Map, Value, json, value::RawValue};
-use tokio_util::sync::CancellationToken;
 
-use crate::{convert, requests::parsed, sessions::Sessions};
+use crate::{asking::Asking, convert, requests::parsed, sessions::Sessions};
 
 /// A question to whoever the session belongs to.
 #[derive(Debug)]
 pub(crate) struct Question {
-    sink: SessionSink,
-    cancelled: CancellationToken,
+    asking: Asking,
     kind: AskKind,
     raw: Option<Raw>,
     form: Form,
@@ -40,7 +37,7 @@ impl Question {
             )));
         }
         let session = convert::text(&value, "sessionId").unwrap_or_default();
-        let (sink, cancelled) = sessions.questions(session).ok_or_else(|| {
+        let asking = sessions.questions(session).ok_or_else(|| {
             ErrorObject::invalid_params(format!("there is no session {session:?}"))
         })?;
         let schema = &value["requestedSchema"];
@@ -52,8 +49,7 @@ impl Question {
             schema: form.schema(schema),
         };
         Ok(Question {
-            sink,
-            cancelled,
+            asking,
             kind,
             raw: params.map(convert::raw),
             form,
@@ -62,12 +58,10 @@ impl Question {
 
     /// Waits for an answer. The end of the turn is one.
     pub(crate) async fn ask(self) -> Value {
-        let answer = tokio::select! { biased;
-            () = self.cancelled.cancelled() => return json!({ "action": "cancel" }),
-            answer = self.sink.ask(self.kind, self.raw) => answer,
-        };
-        let content = match answer {
+        let asking = self.asking.clone();
+        let content = match self.asking.ask(self.kind, self.raw).await {
             Answer::Text { text } => self.form.content(&text),
+            Answer::Declined if asking.is_over() => return json!({ "action": "cancel" }),
             Answer::Option { .. } | Answer::Declined => None,
         };
         match content {

@@ -118,10 +118,10 @@ pub(crate) fn check(
     tool: &ToolCall,
 ) -> Result<(), ErrorObject> {
     let session = convert::text(params, "sessionId").unwrap_or_default();
-    let Some((sink, _)) = sessions.questions(session) else {
+    let Some(asking) = sessions.questions(session) else {
         return Ok(()); // Whoever carries it out says that there is no such session.
     };
-    match sink.denied(tool) {
+    match asking.sink.denied(tool) {
         Some(why) => Err(ErrorObject::new(-32000, format!("{}: {why}", tool.title))),
         None => Ok(()),
     }
@@ -134,7 +134,7 @@ pub(crate) async fn permit(
     tool: ToolCall,
 ) -> Result<(), ErrorObject> {
     let session = convert::text(params, "sessionId").unwrap_or_default();
-    let Some((sink, cancelled)) = sessions.questions(session) else {
+    let Some(asking) = sessions.questions(session) else {
         return Err(ErrorObject::invalid_params(format!(
             "there is no session {session:?}"
         )));
@@ -156,11 +156,7 @@ pub(crate) async fn permit(
         ],
         destructive: false,
     };
-    let answer = tokio::select! { biased;
-        () = cancelled.cancelled() => Answer::Declined,
-        answer = sink.ask(kind, None) => answer,
-    };
-    match answer {
+    match asking.ask(kind, None).await {
         Answer::Option { id } if id == ALLOW => Ok(()),
         Answer::Option { .. } | Answer::Text { .. } | Answer::Declined => Err(ErrorObject::new(
             -32000,

@@ -5,6 +5,7 @@
 //! (`requests`: permissions, questions, files, terminals). [`lease`] is the other side: an agent for editors, in front of
 //! any agent of the engine. What is not understood is kept word for word, never refused.
 
+mod asking;
 pub mod bridge;
 mod client;
 mod convert;

@@ -55,11 +55,7 @@ impl Permission {
             raw,
         } = self;
         let options = kind.clone();
-        let answer = tokio::select! { biased;
-            () = asked.cancelled.cancelled() => Answer::Declined,
-            answer = asked.sink.ask(kind, raw) => answer,
-        };
-        match answer {
+        match asked.asking.ask(kind, raw).await {
             Answer::Option { id } => {
                 for lasting in [OptionKind::AllowOnce, OptionKind::AllowAlways] {
                     if options

@@ -13,6 +13,7 @@ use serde_json::{Value, value::RawValue};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    asking::Asking,
     convert::{self, Meaning, Speaker},
     grants::Grants,
     members::Members,
@@ -71,9 +72,8 @@ pub(crate) enum Unknown {
 /// A request for permission, with everything known of its tool call.
 #[derive(Debug)]
 pub(crate) struct Asked {
-    pub(crate) sink: SessionSink,
     pub(crate) tool: ToolCall,
-    pub(crate) cancelled: CancellationToken,
+    pub(crate) asking: Asking,
 }
 
 #[derive(Debug, Default)]
@@ -90,12 +90,11 @@ struct Table {
 
 #[derive(Debug)]
 struct Session {
-    sink: SessionSink,
+    /// Its ways to whoever answers are fresh ones for each turn.
+    asking: Asking,
     cwd: PathBuf,
     words: Words,
     repetition: Repetition,
-    /// Cancelled with the turn, so that what the turn asks for is answered at once. A fresh one for each turn.
-    cancelled: CancellationToken,
     tools: KnownTools,
     /// What the session had cost before this turn; unknown for one that was taken up and has not told yet.
     cost_before: Option<f64>,
@@ -134,11 +133,14 @@ impl Sessions {
     pub(crate) fn enter(&self, id: &str, start: Start, words: Words) {
         let mut table = self.lock();
         let mut session = Session {
-            sink: start.sink,
+            asking: Asking {
+                sink: start.sink,
+                cancelled: CancellationToken::new(),
+                stopping: CancellationToken::new(),
+            },
             cwd: start.cwd,
             words,
             repetition: Repetition::default(),
-            cancelled: CancellationToken::new(),
             tools: KnownTools::default(),
             cost_before: (words == Words::New).then_some(0.0),
             cost: None,
@@ -187,7 +189,7 @@ impl Sessions {
     pub(crate) fn remove(&self, id: &str) {
         let removed = self.lock().open.remove(id);
         if let Some(session) = removed {
-            session.cancelled.cancel();
+            session.asking.cancelled.cancel();
         }
     }
 
@@ -221,7 +223,7 @@ impl Sessions {
         let mut table = self.lock();
         if let Some(session) = table.open.get_mut(&id) {
             session.tell(method, params);
-            return Some(session.sink.clone());
+            return Some(session.asking.sink.clone());
         }
         let length = params.get().len();
         let room = table.early.len() < EARLY_MAX && table.early_bytes + length <= EARLY_BYTES_MAX;
@@ -271,7 +273,7 @@ impl Sessions {
         };
         let session = session?;
         let client = session.lent.clone()?;
-        let after = session.sink.last_seq();
+        let after = session.asking.sink.last_seq();
         relay::takes(&client, method).then_some(Relay { client, after })
     }
 
@@ -310,8 +312,7 @@ impl Sessions {
         let session = table.open.get_mut(id)?;
         Some(Asked {
             tool: session.tools.asked(update),
-            sink: session.sink.clone(),
-            cancelled: session.cancelled.clone(),
+            asking: session.asking.clone(),
         })
     }
 
@@ -330,27 +331,28 @@ impl Sessions {
         session.is_some_and(|session| covered(&session.grants, &session.cwd.to_string_lossy()))
     }
 
-    /// Where the questions of a session go, and what withdraws them.
-    pub(crate) fn questions(&self, id: &str) -> Option<(SessionSink, CancellationToken)> {
+    /// Where the questions of a session go.
+    pub(crate) fn questions(&self, id: &str) -> Option<Asking> {
         let table = self.lock();
-        let session = table.open.get(id)?;
-        Some((session.sink.clone(), session.cancelled.clone()))
+        Some(table.open.get(id)?.asking.clone())
     }
 
-    /// A turn begins: its sink, and the token that ends what it asks for.
-    pub(crate) fn begin_turn(&self, id: &str) -> Option<(SessionSink, CancellationToken)> {
+    /// A turn begins, which ends when `stopping` is cancelled: where what it says and asks goes.
+    pub(crate) fn begin_turn(&self, id: &str, stopping: CancellationToken) -> Option<Asking> {
         let mut table = self.lock();
         let session = table.open.get_mut(id)?;
-        session.cancelled = CancellationToken::new();
+        session.asking.cancelled = CancellationToken::new();
+        session.asking.stopping = stopping;
         session.grants.begin_turn();
         session.cost_before = session.cost.or(session.cost_before);
-        Some((session.sink.clone(), session.cancelled.clone()))
+        Some(session.asking.clone())
     }
 
     /// The turn is over; what the agent asks for between turns is nobody's to cancel.
     pub(crate) fn end_turn(&self, id: &str) {
         if let Some(session) = self.lock().open.get_mut(id) {
-            session.cancelled = CancellationToken::new();
+            session.asking.cancelled = CancellationToken::new();
+            session.asking.stopping = CancellationToken::new();
         }
     }
 
@@ -383,7 +385,7 @@ impl Session {
             }
         };
         if is_new {
-            self.sink.emit(kind, Some(convert::raw(params)));
+            self.asking.sink.emit(kind, Some(convert::raw(params)));
         }
     }
 

@@ -279,12 +279,10 @@ impl Session {
                 None => Vec::new(), // It is over.
             };
         }
-        let mut effects = withdraw(asks);
         // Editors resend cancel; the second one is not another act.
-        if !std::mem::replace(cancelling, true) {
-            effects.push(Effect::CancelTurn { turn: *turn });
-        }
-        effects
+        let is_new = !std::mem::replace(cancelling, true);
+        let cancel = is_new.then_some(Effect::CancelTurn { turn: *turn });
+        cancel.into_iter().chain(withdraw(asks)).collect()
     }
 
     fn on_asked(&mut self, ask: AskId, kind: AskKind) -> Vec<Effect> {

@@ -175,7 +175,7 @@ fn the_first_answer_wins_and_cancel_declines() {
         ),
         (
             "prompt ask:q cancel",
-            "active settle-q-declined-by-nobody cancel-1",
+            "active cancel-1 settle-q-declined-by-nobody",
         ),
         ("prompt cancel ask:q", "active settle-q-declined-by-nobody"),
         (
@@ -212,7 +212,7 @@ fn a_lease_ends_only_when_nobody_is_there_and_nothing_runs() {
         ("close prompt", "refused: the session is closed"),
         (
             "prompt ask:q close",
-            "closed settle-q-declined-by-nobody cancel-1 release",
+            "closed cancel-1 settle-q-declined-by-nobody release",
         ),
         ("prompt close end:1", "closed"),
         ("close detach:a", "closed"),

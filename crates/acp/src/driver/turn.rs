@@ -38,17 +38,15 @@ impl AcpDriver {
         if cancel.is_cancelled() {
             return Ok(Stop::Cancelled);
         }
-        let (sink, asks) =
-            self.client
-                .sessions
-                .begin_turn(&session)
-                .ok_or_else(|| DriverError::Unsupported {
-                    what: format!("take a turn in session {session:?}, which is not open"),
-                })?;
+        let begun = self.client.sessions.begin_turn(&session, cancel.clone());
+        let asking = begun.ok_or_else(|| DriverError::Unsupported {
+            what: format!("take a turn in session {session:?}, which is not open"),
+        })?;
+        let sink = asking.sink;
         let mut running = RunningTurn {
             client: &self.client,
             session: &session,
-            asks,
+            asks: asking.cancelled,
             ended: false,
         };
         let native = words.and_then(|words| with_session(&words.frame, &session));
@@ -119,12 +117,13 @@ impl RunningTurn<'_> {
         &mut self,
         answer: impl Future<Output = Result<Answered, DriverError>>,
     ) -> Result<Answered, DriverError> {
-        // The protocol wants every open permission answered as cancelled.
-        self.asks.cancel();
         let cancel = CancelNotification::new(self.session.to_owned());
         let told = self.client.peer.notify("session/cancel", &cancel);
+        let asks = self.asks.clone();
         let wound_down = async {
             let _ = told.await; // If it is gone the answer says so.
+            // The protocol wants every open permission answered as cancelled.
+            asks.cancel();
             answer.await
         };
         match tokio::time::timeout(CANCEL_MAX, wound_down).await {
