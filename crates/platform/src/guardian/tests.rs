@@ -193,7 +193,8 @@ async fn a_dead_guardian_is_noticed_and_its_successor_knows_the_groups() {
     guardian.respawn().unwrap();
     assert_ne!(guardian.pid(), Some(first.pid));
     let (second, _) = sleeper("second").unwrap();
-    assert_eq!(find(&scope).len(), 2);
+    // A program that was started a moment ago may not have its environment yet.
+    eventually("both are found", PATIENCE, || find(&scope).len() == 2);
     guardian.close().await;
     assert_eq!(find(&scope), []);
     assert_eq!(group.wait().await, Exit::Signal(15));
