@@ -100,7 +100,7 @@ async fn ending_takes_the_whole_group_at_once_when_it_obeys() {
     let group = scene
         .ready(scene.child("obeys", "sh", &["-c", script]))
         .await;
-    assert_eq!(scene.left().len(), 3);
+    eventually("all are there", PATIENCE, || scene.left().len() == 3);
     // Whoever waited for this grace would not be there in time.
     let grace = PATIENCE * 10;
     assert_eq!(patiently(group.end(grace)).await, Exit::Signal(15));
@@ -126,7 +126,7 @@ async fn a_grandchild_that_left_the_session_is_ended_too() {
     let group = scene
         .ready(scene.child("forks", python(), &["-c", DOUBLE_FORK]))
         .await;
-    assert_eq!(scene.left().len(), 2);
+    eventually("both are there", PATIENCE, || scene.left().len() == 2);
     assert_eq!(patiently(group.end(PATIENCE)).await, Exit::Signal(15));
     assert_eq!(scene.left(), []);
 }
