@@ -88,12 +88,14 @@ mod tests {
 
     #[test]
     fn a_bearer_of_the_token_is_seen_and_one_of_another_token_is_not() {
+        /// Not zero: that is the group and session of everybody whose leader is outside of our namespace.
+        const NOBODY: u32 = u32::MAX;
         let owner = fresh_owner();
         let (ours, other) = (owner.tag("ours").unwrap(), owner.tag("other").unwrap());
         let neighbour = Sleeper::owned(&other);
         let alone = || {
             let mut environ = Vec::new();
-            perhaps_ours(neighbour.pid(), 0, &ours.scope(), &mut environ)
+            perhaps_ours(neighbour.pid(), NOBODY, &ours.scope(), &mut environ)
         };
         // Until its exec the neighbour is a copy of us, or shows nothing.
         crate::test_support::eventually("it is settled", crate::test_support::PATIENCE, || {
@@ -102,7 +104,7 @@ mod tests {
         let bearer = Sleeper::owned(&ours);
         let mut environ = Vec::new();
         crate::test_support::eventually("it is seen", crate::test_support::PATIENCE, || {
-            perhaps_ours(bearer.pid(), 0, &ours.scope(), &mut environ)
+            perhaps_ours(bearer.pid(), NOBODY, &ours.scope(), &mut environ)
         });
     }
 
