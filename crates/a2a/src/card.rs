@@ -203,8 +203,7 @@ fn skill(agent: &AgentView, reader: Reader<'_>) -> AgentSkill {
 fn cached(headers: &HeaderMap, card: &Value, face: &Face) -> Response {
     let body = card.to_string();
     let digest = Sha256::digest(body.as_bytes());
-    let hex: String = digest.iter().take(16).map(|b| format!("{b:02x}")).collect();
-    let tag = format!("\"{hex}\"");
+    let tag = format!("\"{}\"", wire::hex(&digest[..16]));
     let known = headers.get(IF_NONE_MATCH).and_then(|it| it.to_str().ok());
     let known = known.unwrap_or_default();
     let unchanged = known.trim() == "*"

@@ -276,10 +276,6 @@ fn read<T: DeserializeOwned>(event: &str, answer: Value) -> Result<T, LinkError>
     })
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// What an arrival means for an agent. Whatever asks for an answer gets one, because servers ask whether we live.
 async fn told(arrival: Arrival) -> Option<News> {
     let (name, body) = match arrival {

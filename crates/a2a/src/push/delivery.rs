@@ -215,8 +215,7 @@ fn signature(token: &str, body: &[u8]) -> String {
     let mut mac = mac.expect("HMAC takes a key of any length");
     mac.update(body);
     let bytes = mac.finalize().into_bytes();
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256={hex}")
+    format!("sha256={}", wire::hex(&bytes))
 }
 
 #[cfg(test)]

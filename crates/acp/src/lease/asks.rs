@@ -1,12 +1,15 @@
 //! Asks on their way to the editor and back: a permission is a request of the protocol, a question is a form.
 
+use std::sync::Arc;
+
 use domain::turn::{Answer, Ask, AskKind, Dialect, OptionKind, Raw};
+use jsonrpc::CallError;
 use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
 };
 
-use super::frames;
+use super::{face::Face, frames};
 use crate::{convert, members::with_session};
 
 /// A request to the editor.
@@ -48,13 +51,13 @@ pub(super) fn question(ask: &Ask, raw: Option<&Raw>, session: &str) -> Question 
 }
 
 /// Whether the editor answered that it has cancelled the turn.
-pub(super) fn is_cancel(result: &RawValue) -> bool {
+fn is_cancel(result: &RawValue) -> bool {
     let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
     convert::text(&result["outcome"], "outcome") == Some("cancelled")
 }
 
 /// What the editor answered.
-pub(super) fn answer(ask: &Ask, result: &RawValue) -> Answer {
+fn answer(ask: &Ask, result: &RawValue) -> Answer {
     let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
     match &ask.kind {
         AskKind::Permission { .. } => match convert::text(&result["outcome"], "optionId") {
@@ -76,6 +79,46 @@ pub(super) fn answer(ask: &Ask, result: &RawValue) -> Answer {
             };
             Answer::Text { text }
         }
+    }
+}
+
+/// An ask on its way through the editor.
+pub(super) struct EditorAsk {
+    pub(super) face: Arc<Face>,
+    pub(super) session: String,
+    pub(super) ask: Ask,
+}
+
+impl EditorAsk {
+    pub(super) async fn answer(self, answered: Result<Box<RawValue>, CallError>) {
+        let Ok(result) = answered else {
+            return self.give_up().await;
+        };
+        let sessions = self.face.engine.sessions();
+        let client = self.face.client();
+        if is_cancel(&result) {
+            // An editor that cancels its turn says so here too, and this may come first.
+            drop(sessions.cancel_own(&self.session, client).await); // What is over needs no end.
+            return self.give_up().await;
+        }
+        let given = answer(&self.ask, &result);
+        if !self.ask.kind.takes(&given) {
+            tracing::warn!(ask = %self.ask.id.0, "the editor chose what was not offered");
+            return self.give_up().await;
+        }
+        let told = sessions.answer(&self.session, self.ask.id, given, client);
+        if let Err(error) = told.await {
+            tracing::debug!(%error, "an answer of the editor came too late");
+        }
+    }
+
+    /// The editor cannot answer. Another client may; without one that can, nobody will.
+    pub(super) async fn give_up(self) {
+        let denial = self.ask.kind.denial();
+        let client = self.face.client();
+        let sessions = self.face.engine.sessions();
+        let declined = sessions.decline(&self.session, self.ask.id, denial, client);
+        drop(declined.await); // It may be settled meanwhile.
     }
 }
 

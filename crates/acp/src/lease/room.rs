@@ -399,7 +399,7 @@ impl Task {
             let settled = CancellationToken::new();
             open.settled = Some(settled.clone());
             let question = asks::question(&open.ask, open.raw.as_ref(), &self.shown);
-            let asking = Asking {
+            let asking = asks::EditorAsk {
                 face: Arc::clone(&self.face),
                 session: self.inbox.id.clone(),
                 ask: open.ask.clone(),
@@ -466,46 +466,6 @@ impl Task {
             };
             drop(answer.send(native(answered)));
         });
-    }
-}
-
-/// An ask on its way through the editor.
-struct Asking {
-    face: Arc<Face>,
-    session: String,
-    ask: Ask,
-}
-
-impl Asking {
-    async fn answer(self, answered: Result<Box<RawValue>, CallError>) {
-        let Ok(result) = answered else {
-            return self.give_up().await;
-        };
-        let sessions = self.face.engine.sessions();
-        let client = self.face.client();
-        if asks::is_cancel(&result) {
-            // An editor that cancels its turn says so here too, and this may come first.
-            drop(sessions.cancel_own(&self.session, client).await); // What is over needs no end.
-            return self.give_up().await;
-        }
-        let answer = asks::answer(&self.ask, &result);
-        if !self.ask.kind.takes(&answer) {
-            tracing::warn!(ask = %self.ask.id.0, "the editor chose what was not offered");
-            return self.give_up().await;
-        }
-        let given = sessions.answer(&self.session, self.ask.id, answer, client);
-        if let Err(error) = given.await {
-            tracing::debug!(%error, "an answer of the editor came too late");
-        }
-    }
-
-    /// The editor cannot answer. Another client may; without one that can, nobody will.
-    async fn give_up(self) {
-        let denial = self.ask.kind.denial();
-        let client = self.face.client();
-        let sessions = self.face.engine.sessions();
-        let declined = sessions.decline(&self.session, self.ask.id, denial, client);
-        drop(declined.await); // It may be settled meanwhile.
     }
 }
 

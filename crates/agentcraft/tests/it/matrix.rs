@@ -3,7 +3,7 @@
 
 mod faces;
 mod kinds;
-mod model;
+pub(crate) mod model;
 
 use std::{fmt::Write, fs, panic, path::Path};
 

@@ -26,6 +26,16 @@ use editor::Editor;
 /// An agent that writes all it gets into a file and gives it back.
 const RECORDER: &str = "exec tee got";
 
+/// An editor in front of the agent that the daemon runs.
+const LEASE: [&str; 2] = ["a1", "--lease"];
+
+/// A node whose agent `a1` runs.
+fn warm() -> TestDaemon {
+    let daemon = with_builtin();
+    daemon.client().ok("agent.start", json!({"name": "a1"}));
+    daemon
+}
+
 /// A node with an agent `a1` of the built-in backend.
 fn with_builtin() -> TestDaemon {
     let daemon = node().start();

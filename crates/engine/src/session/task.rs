@@ -1,6 +1,7 @@
 //! The task that owns one session: takes commands, asks and ends of turns, lets the machine decide, keeps the decision,
 //! performs it. Events do not pass through it; drivers append them to the log and this stores them in batches.
 
+mod cancelling;
 mod deciding;
 mod keeping;
 
@@ -26,13 +27,13 @@ use tracing::{debug, warn};
 
 use super::{
     SessionRecord, SessionView,
-    asks::{self, OpenAsks},
+    asks::OpenAsks,
     binding::Slot,
-    handle::{Cancel, Command, Handle, OpenReply, Reply},
+    handle::{Command, Handle, OpenReply, Reply},
     work::{Done, Opener, TurnWork, WaitingPrompt},
 };
 use crate::{
-    AskRequest, EngineError, EventLog, Rules, SessionSink, agent::chain, clock, engine::AgentSource,
+    AskRequest, EngineError, EventLog, SessionSink, agent::chain, clock, engine::AgentSource,
 };
 use keeping::Kept;
 
@@ -113,7 +114,7 @@ pub(super) fn spawn(record: SessionRecord, next_seq: u64, around: &Arc<Surroundi
     let slot = Slot::new(record.agent_session.clone());
     let cwd = record.cwd.clone();
     let mut task = SessionTask {
-        sink: SessionSink::new(log.clone(), asks_in).with_rules(rules(&record, around)),
+        sink: SessionSink::new(log.clone(), asks_in).with_rules(deciding::rules(&record, around)),
         tick_at: Some(Instant::now() + record.idle_ttl()),
         record,
         machine,
@@ -143,19 +144,6 @@ pub(super) fn spawn(record: SessionRecord, next_seq: u64, around: &Arc<Surroundi
         log,
         view,
     }
-}
-
-/// What the policy denies whoever is there to ask.
-fn rules(record: &SessionRecord, around: &Arc<Surroundings>) -> Rules {
-    let around = Arc::clone(around);
-    let (agent, workspace) = (
-        record.agent.clone(),
-        record.cwd.to_string_lossy().into_owned(),
-    );
-    Rules::new(move |act| {
-        let policy = around.agents.policy(&agent, &around.node_policy);
-        asks::denied(&policy, act, &workspace)
-    })
 }
 
 impl SessionTask {
@@ -295,28 +283,6 @@ impl SessionTask {
             self.askers.remove(&turn);
         }
         result.map(|()| turn)
-    }
-
-    async fn cancel(&mut self, what: Cancel) -> Result<(), EngineError> {
-        let turns = match what {
-            Cancel::Running => return self.input(Input::Cancel { turn: None }).await,
-            Cancel::Turn(turn) => vec![turn],
-            Cancel::AskedBy(client) => self.asked_by(&client),
-            Cancel::AsSeenBy(client) => match self.asked_by(&client) {
-                own if own.is_empty() => return self.input(Input::Cancel { turn: None }).await,
-                own => own,
-            },
-        };
-        for turn in turns {
-            self.input(Input::Cancel { turn: Some(turn) }).await?;
-        }
-        Ok(())
-    }
-
-    /// What a client has asked for: what waits first, so that none of it begins when the rest is ended.
-    fn asked_by(&self, client: &ClientId) -> Vec<TurnId> {
-        let asked = self.askers.iter().filter(|(_, by)| *by == client);
-        asked.map(|(turn, _)| *turn).rev().collect()
     }
 
     async fn on_done(&mut self, done: Done) {

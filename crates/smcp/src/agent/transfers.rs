@@ -3,9 +3,12 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use wire::smcp::{BlobAnswer, CallResult, ClientEvent, PutBlobAnswer};
+use wire::{
+    hex,
+    smcp::{BlobAnswer, CallResult, ClientEvent, PutBlobAnswer},
+};
 
-use super::{Agent, hex};
+use super::Agent;
 use crate::link::LinkError;
 
 /// Bytes of one result that is fetched in pieces: what computers keep at most.

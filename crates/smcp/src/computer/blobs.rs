@@ -8,9 +8,10 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use wire::smcp::{BlobAnswer, BlobAsk, CallResult, ErrorBody};
-
-use crate::agent::hex;
+use wire::{
+    hex,
+    smcp::{BlobAnswer, BlobAsk, CallResult, ErrorBody},
+};
 
 /// Binaries up to this size travel inside the answer.
 pub(super) const INLINE_MAX: usize = 32 * 1024;

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use wire::smcp::{ServerConfig, Tool, ToolMeta, Transport};
+use wire::{
+    hex,
+    smcp::{ServerConfig, Tool, ToolMeta, Transport},
+};
 
 use super::port::ServerTool;
-use crate::agent::hex;
 
 /// Between the server's part of a tool's name and its own.
 const SEPARATOR: &str = "__";

@@ -9,10 +9,9 @@ use platform::{
 };
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
-use wire::smcp::ErrorBody;
+use wire::{hex, smcp::ErrorBody};
 
 use super::blobs::{Blobs, INLINE_MAX};
-use crate::agent::hex;
 
 /// What every skill has.
 const ENTRY: &str = "SKILL.md";

@@ -18,10 +18,12 @@ use platform::{
 };
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use wire::smcp::{ErrorBody, PutBlobAnswer, PutBlobAsk};
+use wire::{
+    hex,
+    smcp::{ErrorBody, PutBlobAnswer, PutBlobAsk},
+};
 
 use super::answers::read;
-use crate::agent::hex;
 
 /// The largest file.
 const FILE_MAX: u64 = 100 * 1024 * 1024;

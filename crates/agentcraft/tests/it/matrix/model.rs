@@ -71,7 +71,8 @@ fn answer(mut stream: TcpStream) -> Option<()> {
     write!(stream, "data: [DONE]\n\n").ok()
 }
 
-fn read(stream: &TcpStream) -> Option<Value> {
+/// The body of a request.
+pub(crate) fn read(stream: &TcpStream) -> Option<Value> {
     let mut reader = BufReader::new(stream);
     let mut length = 0;
     loop {

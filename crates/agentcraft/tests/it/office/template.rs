@@ -2,16 +2,16 @@
 
 use std::{
     env,
-    io::{BufRead, BufReader, Read, Write},
+    io::Write,
     net::{TcpListener, TcpStream},
     thread,
 };
 
-use serde_json::{Value, json};
+use serde_json::json;
 use testkit::eventually;
 
 use super::{Running, SERVER};
-use crate::node;
+use crate::{matrix::model, node};
 
 /// A model that adds with whatever tool can, and says what the tool said.
 fn serve_model() -> String {
@@ -27,7 +27,7 @@ fn serve_model() -> String {
 
 /// One request; a client that leaves early is no failure.
 fn answer(mut stream: TcpStream) -> Option<()> {
-    let body = read(&stream)?;
+    let body = model::read(&stream)?;
     let last = body["messages"].as_array()?.last()?;
     let tools = body["tools"].as_array().into_iter().flatten();
     let names = tools.filter_map(|tool| tool["function"]["name"].as_str());
@@ -47,25 +47,6 @@ fn answer(mut stream: TcpStream) -> Option<()> {
          data: {chunk}\n\ndata: [DONE]\n\n"
     )
     .ok()
-}
-
-fn read(stream: &TcpStream) -> Option<Value> {
-    let mut reader = BufReader::new(stream);
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).ok()?;
-        let line = line.trim().to_ascii_lowercase();
-        if line.is_empty() {
-            break;
-        }
-        if let Some(value) = line.strip_prefix("content-length:") {
-            length = value.trim().parse().ok()?;
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    serde_json::from_slice(&body).ok()
 }
 
 #[test]

@@ -10,17 +10,8 @@ use std::fs;
 use serde_json::{Value, json};
 use testkit::{TestDaemon, eventually, kill, zombie_or_gone};
 
-use super::{Editor, status, with_builtin, workspace};
+use super::{Editor, LEASE, status, warm, with_builtin, workspace};
 use crate::node;
-
-const LEASE: [&str; 2] = ["a1", "--lease"];
-
-/// A node whose agent `a1` runs.
-fn warm() -> TestDaemon {
-    let daemon = with_builtin();
-    daemon.client().ok("agent.start", json!({"name": "a1"}));
-    daemon
-}
 
 /// A node whose running agent `a1` has these permissions.
 fn warm_with(template: Value) -> TestDaemon {

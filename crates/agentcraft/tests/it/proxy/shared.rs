@@ -8,15 +8,7 @@
 use serde_json::{Value, json};
 use testkit::{TestDaemon, eventually, kill};
 
-use super::{Editor, with_builtin};
-
-const LEASE: [&str; 2] = ["a1", "--lease"];
-
-fn warm() -> TestDaemon {
-    let daemon = with_builtin();
-    daemon.client().ok("agent.start", json!({"name": "a1"}));
-    daemon
-}
+use super::{Editor, LEASE, warm};
 
 /// Two editors in one session.
 fn pair(daemon: &TestDaemon) -> (Editor, Editor, String) {

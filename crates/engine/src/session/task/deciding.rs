@@ -1,5 +1,7 @@
 //! Asks of a turn: the policy decides first, then whoever is attached and can answer, then the answer is no.
 
+use std::sync::Arc;
+
 use domain::{
     permission::Audience,
     session::Input,
@@ -7,11 +9,27 @@ use domain::{
 };
 use platform::crash;
 
-use super::SessionTask;
+use super::{SessionTask, Surroundings};
 use crate::{
-    AskRequest,
-    session::asks::{self, Decision},
+    AskRequest, Rules,
+    session::{
+        SessionRecord,
+        asks::{self, Decision},
+    },
 };
+
+/// What the policy denies whoever is there to ask.
+pub(super) fn rules(record: &SessionRecord, around: &Arc<Surroundings>) -> Rules {
+    let around = Arc::clone(around);
+    let (agent, workspace) = (
+        record.agent.clone(),
+        record.cwd.to_string_lossy().into_owned(),
+    );
+    Rules::new(move |act| {
+        let policy = around.agents.policy(&agent, &around.node_policy);
+        asks::denied(&policy, act, &workspace)
+    })
+}
 
 impl SessionTask {
     pub(super) async fn on_ask(&mut self, request: AskRequest) {
