@@ -10,7 +10,7 @@ use domain::{
     session::{ClientId, Lease},
     turn::{Event, EventKind},
 };
-use engine::{AttachAs, Engine, EngineError, SessionView};
+use engine::{AttachAs, Engine, EngineError, Loan, SessionView};
 use jsonrpc::{Peer, SendError};
 use platform::Tasks;
 use serde::Serialize;
@@ -32,6 +32,8 @@ pub(crate) struct Attachments {
     /// Tells this connection from every other one.
     number: u64,
     attached: Mutex<BTreeMap<String, Attached>>,
+    /// Agents that were started for this connection.
+    loans: Mutex<Vec<Loan>>,
 }
 
 #[derive(Debug)]
@@ -101,6 +103,7 @@ impl Attachments {
             tasks,
             number,
             attached: Mutex::default(),
+            loans: Mutex::default(),
         })
     }
 
@@ -159,6 +162,16 @@ impl Attachments {
             }
             self.engine.sessions().detach(&session, client).await;
         }
+        let loans = std::mem::take(&mut *self.loans.lock().unwrap_or_else(PoisonError::into_inner));
+        for loan in loans {
+            loan.give_back().await;
+        }
+    }
+
+    /// Keeps an agent running until the connection ends.
+    pub(crate) fn keep(&self, loan: Loan) {
+        let mut loans = self.loans.lock().unwrap_or_else(PoisonError::into_inner);
+        loans.push(loan);
     }
 
     fn named(&self, name: Option<&str>) -> ClientId {

@@ -7,13 +7,8 @@ mod piped;
 mod room;
 mod view;
 
-use std::time::{Duration, Instant};
-
 use engine::SessionView;
-use wire::daemon::{
-    AgentMeta, NameParams, SessionAttachParams, SessionCreateParams, SessionIdParams,
-    SessionListParams,
-};
+use wire::daemon::{SessionAttachParams, SessionCreateParams, SessionIdParams};
 
 use super::talk::is_code;
 use crate::{
@@ -23,10 +18,6 @@ use crate::{
 
 /// How many turns of the past are shown to one who comes back.
 const PAST_TURNS: usize = 3;
-
-/// How long the daemon may take to see that a client has left, and how often it is asked.
-const LEAVING: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Who we are for the session.
 const CLIENT: &str = "chat";
@@ -61,30 +52,24 @@ pub(super) fn run(
     let name = &arguments.name.to_string();
     let mut conversation = Connection::open(config)?.converse()?;
     let answers = screen.is_interactive();
-    let (session, started) = match create(&mut conversation, name, answers) {
-        Ok(session) => (session, false),
+    let session = match create(&mut conversation, name, answers, false) {
         Err(error) if is_code(&error, &["AGENT_NOT_ATTACHED"]) => {
-            start(name, config, screen)?;
-            match create(&mut conversation, name, answers) {
-                Ok(session) => (session, true),
-                Err(error) => {
-                    stop(name, config, screen)?;
-                    return Err(error);
-                }
+            let session = create(&mut conversation, name, answers, true)?;
+            if screen.is_interactive() {
+                screen.note(&format!(
+                    "started {name} for this chat; it stops when nobody uses it any more"
+                ))?;
             }
+            session
         }
-        Err(error) => return Err(error),
+        created => created?,
     };
     let joined = Joined {
         conversation,
         session,
         wishes,
     };
-    let talked = talk(joined, config, screen);
-    if started {
-        stop(name, config, screen)?;
-    }
-    talked
+    talk(joined, config, screen)
 }
 
 /// Takes part in a session that exists.
@@ -142,62 +127,20 @@ fn talk(joined: Joined, config: &Config, screen: &mut Screen) -> Result<(), Comm
     }
 }
 
+/// A new session; `start` has the daemon start an agent that does not run, for as long as we are there.
 fn create(
     conversation: &mut Conversation,
     agent: &str,
     answers: bool,
+    start: bool,
 ) -> Result<SessionView, CommandError> {
     let params = SessionCreateParams {
         agent_name: agent.to_owned(),
         client_id: Some(CLIENT.to_owned()),
         stream: true,
         answers,
+        start,
         ..SessionCreateParams::default()
     };
     conversation.call("session.create", &params)
-}
-
-fn start(name: &str, config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
-    let params = NameParams {
-        name: name.to_owned(),
-    };
-    let _: AgentMeta = Connection::open(config)?.call("agent.start", &params)?;
-    if screen.is_interactive() {
-        screen.note(&format!("started {name} for this chat"))?;
-    }
-    Ok(())
-}
-
-/// Stops the agent that the chat has started, unless others talk to it by now.
-fn stop(name: &str, config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
-    let mut connection = Connection::open(config)?;
-    if is_used(name, &mut connection)? {
-        return Ok(screen.note(&format!("left {name} running: others talk to it"))?);
-    }
-    let params = NameParams {
-        name: name.to_owned(),
-    };
-    let _: AgentMeta = connection.call("agent.stop", &params)?;
-    if screen.is_interactive() {
-        screen.note(&format!("stopped {name}"))?;
-    }
-    Ok(())
-}
-
-/// Whether anybody talks to the agent. The daemon may take a moment to see that we have left.
-fn is_used(name: &str, connection: &mut Connection) -> Result<bool, CommandError> {
-    let params = SessionListParams {
-        agent_name: Some(name.to_owned()),
-    };
-    let until = Instant::now() + LEAVING;
-    loop {
-        let sessions: Vec<SessionView> = connection.call("session.list", &params)?;
-        let used = sessions
-            .iter()
-            .any(|session| session.clients > 0 || session.busy);
-        if !used || Instant::now() > until {
-            return Ok(used);
-        }
-        std::thread::sleep(LOOK);
-    }
 }

@@ -265,11 +265,25 @@ fn ctrl_c_cancels_the_turn_and_leaves_at_the_empty_prompt() {
     chat.see("x> ");
     chat.press(b"\x03");
     assert_eq!(chat.end(), 0);
-    // The chat has started it, so the chat stops it.
-    assert_eq!(
-        done(&daemon, &["agent", "status", "x", "-f", "quiet"]),
-        "stopped\n"
-    );
+    // It was started for the chat.
+    until_stopped(&daemon);
+}
+
+fn until_stopped(daemon: &TestDaemon) {
+    eventually("it is stopped", || {
+        done(daemon, &["agent", "status", "x", "-f", "quiet"]) == "stopped\n"
+    });
+}
+
+#[test]
+fn a_chat_that_is_killed_leaves_no_agent_running() {
+    let daemon = daemon(json!({}));
+    let mut chat = Pty::open(&daemon, 80, &["agent", "chat", "x"]);
+    chat.see("x> ");
+    let running = done(&daemon, &["agent", "status", "x", "-f", "quiet"]);
+    assert_eq!(running, "running\n");
+    drop(chat);
+    until_stopped(&daemon);
 }
 
 #[test]
@@ -289,10 +303,7 @@ fn a_chat_without_a_terminal_takes_lines_and_prints_answers() {
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(text, "chunk 1 of 1\nchunk 1 of 2\nchunk 2 of 2\n");
-    assert_eq!(
-        done(&daemon, &["agent", "status", "x", "-f", "quiet"]),
-        "stopped\n"
-    );
+    until_stopped(&daemon);
 }
 
 #[test]

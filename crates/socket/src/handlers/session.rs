@@ -40,12 +40,21 @@ pub(super) async fn create(call: &Call) -> Result<SessionView, RpcError> {
     let given: SessionCreateParams = call.params()?;
     let engine = &call.service.engine;
     let target = params::target("agentName", &given.agent_name)?;
+    let agent = engine.agent_for(&target).await?;
+    let loan = match given.start {
+        true => engine.borrow(&agent).await?,
+        false => None,
+    };
     let create = CreateSession {
-        agent: engine.agent_for(&target).await?,
+        agent,
         client: given.client_id.clone(),
         idle_ttl: given.idle_ttl_ms.map(Duration::from_millis),
     };
     let view = engine.sessions().create(create).await?;
+    if let Some(mut loan) = loan {
+        loan.is_for(&view.session_id);
+        call.attachments.keep(loan);
+    }
     let stream = given.stream.then_some(Stream {
         from: 1,
         raw: given.raw,

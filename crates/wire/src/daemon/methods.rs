@@ -148,7 +148,7 @@ pub const METHODS: &[Method] = &[
     ),
     method(
         "session.create",
-        "{ agentName, clientId?, idleTtlMs?, stream?, answers?, raw? }",
+        "{ agentName, clientId?, idleTtlMs?, stream?, answers?, raw?, start? }",
         "SessionLeaseInfo",
         &[AgentNotFound, AgentNotAttached],
     ),

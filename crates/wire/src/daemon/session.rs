@@ -21,6 +21,9 @@ pub struct SessionCreateParams {
     /// Send events with the agent's own words beside their meaning.
     #[serde(default)]
     pub raw: bool,
+    /// Start an agent that does not run, for as long as this connection lasts.
+    #[serde(default)]
+    pub start: bool,
 }
 
 /// `session.attach`.
