@@ -11,7 +11,10 @@ use std::{
 };
 
 use engine::{DriverError, SessionSink, chain};
-use jsonrpc::{ErrorObject, Id, Incoming, Malformed, Message, Peer, Received, SendError};
+use jsonrpc::{
+    ErrorObject, Id, Incoming, LINE_MAX, Malformed, MalformedKind, Message, Peer, Received,
+    SendError,
+};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::oneshot;
@@ -351,7 +354,15 @@ fn stray(client: &Client, malformed: Malformed, raw: &[u8]) {
     let quoted = &raw[..raw.len().min(QUOTE_BYTES_MAX)];
     let line = String::from_utf8_lossy(quoted);
     tracing::debug!(why = %malformed.error.message, %line, "ignored a line of the agent");
-    if let (jsonrpc::MalformedKind::Response, Some(id)) = (malformed.kind, &malformed.id) {
+    let is_answer = matches!(
+        malformed.kind,
+        MalformedKind::Response | MalformedKind::Bare
+    );
+    if let (true, Some(id)) = (is_answer, &malformed.id) {
         client.answer(id, Err(Unanswered::Malformed(malformed.error.message)));
+    } else if malformed.kind == MalformedKind::TooLong {
+        client.sessions.notice(&format!(
+            "The agent sent a line of more than {LINE_MAX} bytes. It was left out; if the turn does not end, cancel it."
+        ));
     }
 }

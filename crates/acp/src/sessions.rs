@@ -337,6 +337,14 @@ impl Sessions {
         Some(table.open.get(id)?.asking.clone())
     }
 
+    /// Says something of ours in every session, where it cannot be known which one it is about.
+    pub(crate) fn notice(&self, text: &str) {
+        for session in self.lock().open.values() {
+            let text = text.to_owned();
+            session.asking.sink.emit(EventKind::Notice { text }, None);
+        }
+    }
+
     /// A turn begins, which ends when `stopping` is cancelled: where what it says and asks goes.
     pub(crate) fn begin_turn(&self, id: &str, stopping: CancellationToken) -> Option<Asking> {
         let mut table = self.lock();

@@ -111,10 +111,7 @@ impl Endpoints {
                 if let Some(environment) = &own.environment {
                     around.environment = environment.clone();
                 }
-                Ok(runner::driver(
-                    &agent,
-                    own.surroundings(around, own.plain()),
-                ))
+                runner::driver(&agent, own.surroundings(around, own.plain()))
             }
             _ => own.plain().endpoint.make(agent),
         });

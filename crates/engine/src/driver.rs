@@ -3,7 +3,8 @@
 //! The engine owns sessions, history and permissions; a driver only translates between an agent and a [`SessionSink`].
 
 use std::{
-    collections::BTreeMap, ffi::OsString, fmt, path::PathBuf, pin::Pin, sync::Arc, time::Duration,
+    borrow::Cow, collections::BTreeMap, ffi::OsString, fmt, path::PathBuf, pin::Pin, sync::Arc,
+    time::Duration,
 };
 
 use catalog::McpServer;
@@ -118,16 +119,37 @@ pub struct Turn {
     pub cancel: CancellationToken,
 }
 
+impl Turn {
+    /// The prompt for an agent that has no word for instructions: they stand before it.
+    pub fn told(&self) -> Cow<'_, str> {
+        match self.options.instructions() {
+            Some(instructions) => Cow::Owned(format!("{instructions}\n\n{}", self.prompt)),
+            None => Cow::Borrowed(&self.prompt),
+        }
+    }
+}
+
 /// What a caller may ask for beside the prompt; drivers ignore what their agent has no word for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TurnOptions {
     pub system_prompt_file: Option<PathBuf>,
+    /// What stands in that file; the engine reads it before the turn.
+    pub system_prompt: Option<String>,
     pub append_system_prompt: Option<String>,
     pub max_turns: Option<u32>,
     pub model: Option<String>,
     pub timeout: Option<Duration>,
     /// What the turn belongs to; one that belongs to nothing begins a trace of its own.
     pub trace: Option<Trace>,
+}
+
+impl TurnOptions {
+    /// What the agent is to be told before the prompt.
+    pub fn instructions(&self) -> Option<String> {
+        let parts = [&self.system_prompt, &self.append_system_prompt];
+        let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
+        (!parts.is_empty()).then(|| parts.join("\n\n"))
+    }
 }
 
 /// Why a driver could not do what it was asked.

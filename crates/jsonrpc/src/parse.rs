@@ -29,6 +29,8 @@ pub enum MalformedKind {
     Request,
     /// JSON that looks like a response and is not a valid one.
     Response,
+    /// An id and nothing that tells what it is about: a bad response where a call of ours waits for it, else a bad request.
+    Bare,
 }
 
 impl Malformed {
@@ -45,12 +47,13 @@ impl Malformed {
     /// answer carrying it could be taken for the answer to a request of the peer.
     pub fn answer(&self) -> Option<Message> {
         match self.kind {
-            MalformedKind::Parse | MalformedKind::TooLong | MalformedKind::Request => {
-                Some(Message::Response {
-                    id: self.id.clone(),
-                    outcome: Err(self.error.clone()),
-                })
-            }
+            MalformedKind::Parse
+            | MalformedKind::TooLong
+            | MalformedKind::Request
+            | MalformedKind::Bare => Some(Message::Response {
+                id: self.id.clone(),
+                outcome: Err(self.error.clone()),
+            }),
             MalformedKind::Response => None,
         }
     }
@@ -163,7 +166,14 @@ impl Envelope<'_> {
         let method = match self.method.map(|method| serde_json::from_str(method.get())) {
             Some(Ok(method)) => method,
             Some(Err(_)) => return Err(Malformed::request(id, "method must be a string")),
-            None => return Err(Malformed::request(id, "method is missing")),
+            None => {
+                let kind = match id {
+                    Some(_) => MalformedKind::Bare,
+                    None => MalformedKind::Request,
+                };
+                let malformed = Malformed::request(id, "method is missing");
+                return Err(Malformed { kind, ..malformed });
+            }
         };
         let params = match self.params {
             Some(params) if params.get().starts_with(['{', '[']) => Some(params.to_owned()),

@@ -128,7 +128,7 @@ fn json_that_is_no_request_is_answered_with_its_id_where_readable() {
         ),
         (
             r#"{"jsonrpc":"2.0","id":4}"#,
-            "Request 4 invalid request: method is missing (-32600)",
+            "Bare 4 invalid request: method is missing (-32600)",
         ),
         (
             r#"{"jsonrpc":"2.0","id":4,"method":1}"#,

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, error::Error};
 
-use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
+use rmcp::{
+    ErrorData,
+    model::{CallToolResult, ContentBlock, ErrorCode as ProtocolCode, MetaObject},
+};
 use serde_json::{Value, json};
 use wire::daemon::ErrorCode;
 
@@ -16,6 +19,27 @@ const DAEMON_LOST: &str = "DAEMON_LOST";
 const TURN_FAILED: &str = "TURN_FAILED";
 /// Somebody cancelled the turn: the caller, or another client.
 const TURN_CANCELLED: &str = "TURN_CANCELLED";
+
+/// What the servers here serve. The library hands a request of one of them with parameters it cannot read to whoever
+/// handles methods it does not know.
+const SERVED: [&str; 5] = [
+    "tools/call",
+    "tools/list",
+    "resources/list",
+    "resources/read",
+    "resources/templates/list",
+];
+
+/// The answer to a request that the library could make nothing of.
+pub(crate) fn unknown_or_misshapen(method: &str) -> ErrorData {
+    match SERVED.contains(&method) {
+        true => ErrorData::invalid_params(
+            format!("the params of {method} are not of the shape that it takes"),
+            None,
+        ),
+        false => ErrorData::new(ProtocolCode::METHOD_NOT_FOUND, method.to_owned(), None),
+    }
+}
 
 /// A failed tool call.
 #[derive(Debug, Clone, PartialEq)]

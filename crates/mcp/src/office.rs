@@ -15,9 +15,9 @@ use engine::{ServerStatus, ToolCall, ToolError, ToolSource};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
-        ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
-        SubscriptionFilter,
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+        CustomResult, Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
+        ServerConfig, SubscriptionFilter,
     },
     service::{
         NotificationContext, Peer, RequestContext, ServerInitializeError, SubscriptionContext,
@@ -34,6 +34,7 @@ use tracing::{debug, info, warn};
 
 use crate::{
     caller::Caller,
+    failure,
     server::{ServeError, Watched},
 };
 
@@ -209,6 +210,14 @@ impl ServerHandler for Shop {
                 debug!(%error, "a subscriber was not told that the tools have changed");
             }
         }
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(failure::unknown_or_misshapen(&request.method))
     }
 
     async fn list_tools(

@@ -12,9 +12,9 @@ use std::{
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt,
     model::{
-        CallToolRequestParams, CallToolResponse, Implementation, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-        ReadResourceResponse, ServerCapabilities, ServerConfig,
+        CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, Implementation,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+        ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
     },
     service::{RequestContext, ServerInitializeError},
     transport::{Transport, async_rw::AsyncRwTransport},
@@ -28,7 +28,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
 use crate::{
-    caller::Caller, daemon::Daemon, failure::Failure, leftovers, node::Node, resources, tools,
+    caller::Caller,
+    daemon::Daemon,
+    failure::{self, Failure},
+    leftovers,
+    node::Node,
+    resources, tools,
 };
 
 /// Tool calls at once: each holds a connection to the daemon, and an agent that calls more at once has lost its way.
@@ -168,6 +173,14 @@ impl ServerHandler for Server {
         ServerConfig::new(capabilities)
             .with_server_info(implementation)
             .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(failure::unknown_or_misshapen(&request.method))
     }
 
     async fn list_tools(

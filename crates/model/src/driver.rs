@@ -175,11 +175,10 @@ impl Driver for ModelDriver {
 
 /// What the model is told before anything else: the workspace's instructions, or those of the caller.
 fn system(workspace: &Path, options: &TurnOptions) -> Option<String> {
-    let file = match &options.system_prompt_file {
-        Some(path) => workspace.join(path),
-        None => workspace.join(INSTRUCTIONS),
-    };
-    let told = files::read_bounded(&file, INSTRUCTIONS_MAX).ok();
+    if options.system_prompt.is_some() {
+        return options.instructions();
+    }
+    let told = files::read_bounded(&workspace.join(INSTRUCTIONS), INSTRUCTIONS_MAX).ok();
     let told = told.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let parts: Vec<String> = told
         .into_iter()

@@ -1,6 +1,7 @@
 //! The driver: conversations of one agent whose program is run anew for every turn.
 
 use std::{
+    borrow::Cow,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -18,7 +19,10 @@ use platform::{Exit, OwnerTag, files};
 
 use crate::{
     listen::{Ear, Heard, Listener, Remember},
-    program::{ARGUMENT_BYTES_MAX, Begin, Invocation, Memory, Output, Program, Request, Servers},
+    program::{
+        ARGUMENT_BYTES_MAX, Begin, Instructions, Invocation, Memory, Output, Program, Request,
+        Servers,
+    },
     programs,
     run::{Ended, Outcome, Run},
     servers::{Reached, Server, ServersFile, Transport},
@@ -273,8 +277,12 @@ impl PrintDriver {
         (servers, servers_file): (&[Server], Option<&Path>),
     ) -> Result<Invocation, DriverError> {
         let model = turn.options.model.as_deref();
+        let told = match self.description.instructions {
+            Instructions::Option => Cow::Borrowed(turn.prompt.as_str()),
+            Instructions::InPrompt => turn.told(),
+        };
         let invocation = (self.description.invoke)(&Request {
-            prompt: &turn.prompt,
+            prompt: &told,
             resume,
             options: &turn.options,
             model: model.or(self.program.model.as_deref()),

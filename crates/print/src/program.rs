@@ -21,6 +21,16 @@ pub(crate) struct Program {
     /// Whether a later turn can take up the conversation of an earlier one.
     pub(crate) memory: Memory,
     pub(crate) servers: Servers,
+    pub(crate) instructions: Instructions,
+}
+
+/// How a program learns what it is to be told before the prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Instructions {
+    /// It has options for them.
+    Option,
+    /// It has none, so they stand before the prompt.
+    InPrompt,
 }
 
 /// How a program learns of the MCP servers of the conversation.

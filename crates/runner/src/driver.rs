@@ -15,20 +15,41 @@ use engine::{
 };
 use serde_json::{Value, json};
 
-use crate::{servers::Servers, surroundings::Surroundings, talk::Talk, watch::Watch, words};
+use crate::{
+    ShelfError, servers::Servers, surroundings::Surroundings, talk::Talk, watch::Watch, words,
+};
 
-/// Makes the driver of an agent from what its backend is given; its runs have what the surroundings give them.
-pub fn driver(agent: &EndpointAgent, node: Surroundings) -> Arc<dyn Driver> {
+/// Makes the driver of an agent from what its backend is given; its runs have what the surroundings give them. An agent
+/// that is for one workflow alone has it where the node's are, or in its workspace.
+pub fn driver(agent: &EndpointAgent, node: Surroundings) -> Result<Arc<dyn Driver>, DriverError> {
     let text = |key: &str| agent.config.get(key).and_then(Value::as_str);
     let only = text("workflow").filter(|name| *name != "*");
-    Arc::new_cyclic(|ourselves| RunKeeper {
+    if let Some(name) = only {
+        let found = node.shelf.find(&node.around.workspace, name);
+        found.map_err(|error| nowhere(&error))?;
+    }
+    Ok(Arc::new_cyclic(|ourselves| RunKeeper {
         only: only.map(str::to_owned),
         usual: text("default").map(str::to_owned),
         node,
         talks: Mutex::default(),
         watch: OnceLock::new(),
         ourselves: ourselves.clone(),
-    })
+    }))
+}
+
+fn nowhere(error: &ShelfError) -> DriverError {
+    let there_are = match error {
+        ShelfError::Missing { known, .. } if known.is_empty() => {
+            "; the node's workflows are in configs/workflows".to_owned()
+        }
+        ShelfError::Missing { known, .. } => format!("; there are {}", known.join(", ")),
+        ShelfError::Read { .. } | ShelfError::Invalid { .. } => String::new(),
+    };
+    let what = format!(
+        "run a workflow: {error} on this node{there_are} (`agentcraft workflow run` has those of your folder too)"
+    );
+    DriverError::Unsupported { what }
 }
 
 /// The driver: each conversation has at most one run that waits for words.

@@ -28,12 +28,10 @@ impl AcpDriver {
         turn: Turn,
         words: Option<Raw>,
     ) -> Result<Stop, DriverError> {
-        // ACP has no words for the options.
+        // ACP has no words for the options; instructions can be given in the prompt.
+        let prompt = turn.told().into_owned();
         let Turn {
-            session,
-            prompt,
-            options: _,
-            cancel,
+            session, cancel, ..
         } = turn;
         if cancel.is_cancelled() {
             return Ok(Stop::Cancelled);

@@ -39,6 +39,12 @@ pub(super) fn of_event(event: &Event, style: Style<'_>) -> Option<Frame> {
     }
 }
 
+/// Says that an update of so many bytes does not fit into a line.
+pub(super) fn left_out(length: usize, style: Style<'_>) -> Option<Frame> {
+    let text = format!("An update of {length} bytes was left out: it does not fit into a line.");
+    Some(update(style, made(&EventKind::Notice { text }, style)?))
+}
+
 /// What somebody else said in the session.
 pub(super) fn of_prompt(prompt: &str, words: Option<&Raw>, style: Style<'_>) -> Vec<Frame> {
     let blocks = acp(words)

@@ -334,6 +334,9 @@ impl Task {
                 // One that no line can carry is missed; the rest of the session is not.
                 Err(SendError::TooLong { length, .. }) => {
                     tracing::warn!(method, length, "an update is too long for the editor");
+                    if let Some(Frame { method, params }) = frames::left_out(length, self.style()) {
+                        self.face.peer.notify(&method, &params).await?;
+                    }
                 }
                 sent => sent?,
             }

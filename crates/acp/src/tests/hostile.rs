@@ -149,6 +149,12 @@ async fn lines_of_megabytes_are_read_and_longer_ones_survived() {
     let scene = Scene::new();
     let (_driver, mut fake, seat) = with_session(&scene).await;
     fake.line(&"y".repeat(11 * 1024 * 1024)).await;
+    seat.until(|seat| {
+        seat.notices()
+            .iter()
+            .any(|notice| notice.contains("left out"))
+    })
+    .await;
     fake.update(text("s", "!")).await;
     seat.until(|seat| seat.said() == "!").await;
     assert!(fake.pending().is_none());

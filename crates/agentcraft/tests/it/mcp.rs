@@ -399,6 +399,8 @@ fn lines_that_are_no_message_do_not_end_the_server() {
     assert_eq!(refused["code"], -32601, "{refused}");
     let unknown = server.refused("tools/call", json!({"name": "rm", "arguments": {}}));
     assert_eq!(unknown["code"], -32602, "{unknown}");
+    let shapeless = server.refused("tools/call", json!({"name": "rm", "arguments": "x"}));
+    assert_eq!(shapeless["code"], -32602, "{shapeless}");
     let failed = server.tool("agentcraft_agent_status", json!({"nam": "x"}));
     assert_eq!(failed["_meta"]["agentcraft/errorCode"], "INVALID_PARAMS");
     let page = server.refused("resources/list", json!({"cursor": "x"}));

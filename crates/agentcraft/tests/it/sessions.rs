@@ -440,6 +440,18 @@ fn a_run_names_a_session_that_is_there_and_a_system_prompt_that_can_be_read() {
 }
 
 #[test]
+fn an_agent_without_an_option_for_instructions_is_told_them_before_the_prompt() {
+    let daemon = with_agent(json!({}));
+    let file = daemon.home().join("system.md");
+    std::fs::write(&file, "Be kind.").unwrap();
+    let options = json!({"systemPromptFile": file, "appendSystemPrompt": "Be brief."});
+    let run = json!({"name": "a1", "prompt": "hello", "options": options});
+    let answer = daemon.client().ok("agent.run", run);
+    let text = answer["text"].as_str().unwrap();
+    assert!(text.contains("Be kind.\n\nBe brief.\n\nhello"), "{answer}");
+}
+
+#[test]
 fn sessions_of_one_agent_do_not_see_each_other() {
     let daemon = with_agent(json!({}));
     let mut client = daemon.client();

@@ -66,6 +66,16 @@ fn a_workflow_and_a_template_are_spoken_to_without_making_an_agent_first() {
 }
 
 #[test]
+fn a_workflow_that_is_nowhere_is_refused_with_those_there_are_and_leaves_no_agent() {
+    let daemon = with_workflows();
+    let ran = daemon.cli(&["agent", "run", "workflow:gret", "-p", "Ada"]);
+    assert_ne!(ran.code, 0, "{ran:?}");
+    assert!(ran.stderr.contains("no workflow called gret"), "{ran:?}");
+    assert!(ran.stderr.contains("greet"), "{ran:?}");
+    assert!(agents(&daemon).is_empty());
+}
+
+#[test]
 fn an_agent_is_created_of_a_target_under_a_name_of_its_own() {
     let daemon = with_workflows();
     let created = daemon.cli(&["agent", "create", "greeter", "-t", "workflow:greet"]);

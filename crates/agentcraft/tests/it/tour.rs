@@ -98,8 +98,9 @@ fn every_line_of_the_tour_works_in_an_empty_home() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}\n{errors}");
-    assert!(said.ends_with("the tour is over\n"), "{said}\n{errors}");
+    // What runs in the background may have the last word.
     for part in [
+        "the tour is over\n",
         "hello Ada",
         "\"awaiting\"",
         "agentcraft_list_agents",

@@ -64,9 +64,9 @@ pub struct RunResult {
 impl Engine {
     /// Prompts an agent: through its process if it runs, else through a program run for this prompt, else by starting
     /// it for as long as the prompt takes.
-    pub async fn run(&self, run: RunAgent) -> Result<RunResult, EngineError> {
+    pub async fn run(&self, mut run: RunAgent) -> Result<RunResult, EngineError> {
         self.refuse_when_closing()?;
-        self.check_system_prompt(&run.options).await?;
+        self.read_system_prompt(&mut run.options).await?;
         let borrowed = self.borrow(&run.name).await?;
         let result = self.run_open(&run).await;
         if let Some(mut loan) = borrowed {
@@ -129,19 +129,22 @@ impl Engine {
         })
     }
 
-    /// A file that is not there would be left out without a word by some backends.
-    async fn check_system_prompt(&self, options: &TurnOptions) -> Result<(), EngineError> {
+    /// Most agents have to be told the words: they have no option for a file, and a missing one would be left out.
+    async fn read_system_prompt(&self, options: &mut TurnOptions) -> Result<(), EngineError> {
         let Some(path) = options.system_prompt_file.clone() else {
             return Ok(());
         };
         let file = path.clone();
         let read = self
-            .blocking(move || files::read_bounded(&file, SYSTEM_PROMPT_MAX).err())
+            .blocking(move || files::read_bounded(&file, SYSTEM_PROMPT_MAX))
             .await?;
         match read {
-            None => Ok(()),
-            Some(error) if error.is_not_found() => Err(EngineError::FileNotFound { path }),
-            Some(error) => Err(EngineError::SystemPrompt {
+            Ok(bytes) => {
+                options.system_prompt = Some(String::from_utf8_lossy(&bytes).into_owned());
+                Ok(())
+            }
+            Err(error) if error.is_not_found() => Err(EngineError::FileNotFound { path }),
+            Err(error) => Err(EngineError::SystemPrompt {
                 path,
                 reason: error.to_string(),
             }),

@@ -68,8 +68,10 @@ impl Engine {
     /// One that was just made stays only if there is somebody to speak to: a mistyped name leaves nothing.
     async fn reachable(&self, maker: &Maker, name: Name) -> Result<Name, EngineError> {
         let driver = match maker {
-            Maker::Template(_) | Maker::Workflow(_) => return Ok(name),
-            Maker::Peer { .. } | Maker::Workspace { .. } => self.sessions().driver(&name),
+            Maker::Template(_) => return Ok(name),
+            Maker::Workflow(_) | Maker::Peer { .. } | Maker::Workspace { .. } => {
+                self.sessions().driver(&name)
+            }
         };
         match driver {
             Ok(_) => Ok(name),

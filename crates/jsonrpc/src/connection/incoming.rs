@@ -208,8 +208,25 @@ impl Incoming {
     }
 
     fn refuse(&self, malformed: Malformed, raw: Bytes) -> Received {
-        let answered = match malformed.kind {
-            MalformedKind::Parse | MalformedKind::TooLong | MalformedKind::Request => {
+        let call = match malformed.kind {
+            MalformedKind::Response | MalformedKind::Bare => malformed.id.as_ref(),
+            MalformedKind::Parse | MalformedKind::TooLong | MalformedKind::Request => None,
+        };
+        let call = call.and_then(|id| self.shared.calls.waits_for(id));
+        let answered = match (malformed.kind, call) {
+            (_, Some(call)) => {
+                let error = CallError::Malformed(malformed.error.clone());
+                self.shared.calls.answer(call, Err(error));
+                false
+            }
+            (MalformedKind::Response, None) => false,
+            (
+                MalformedKind::Parse
+                | MalformedKind::TooLong
+                | MalformedKind::Request
+                | MalformedKind::Bare,
+                None,
+            ) => {
                 match (self.shared.reply_to_malformed)(malformed.error.clone()) {
                     Some(error) => {
                         let line = error_line(malformed.id.as_ref(), &error);
@@ -218,17 +235,6 @@ impl Incoming {
                     }
                     None => false,
                 }
-            }
-            MalformedKind::Response => {
-                let call = malformed
-                    .id
-                    .as_ref()
-                    .and_then(|id| self.shared.calls.waits_for(id));
-                if let Some(call) = call {
-                    let error = CallError::Malformed(malformed.error.clone());
-                    self.shared.calls.answer(call, Err(error));
-                }
-                false
             }
         };
         Received::Malformed {

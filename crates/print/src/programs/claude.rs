@@ -4,7 +4,10 @@ use domain::turn::{EventKind, Stop, ToolStatus, Usage};
 use serde_json::Value;
 
 use crate::{
-    program::{Begin, Findings, Invocation, Memory, Output, Program, Reader, Request, Servers},
+    program::{
+        Begin, Findings, Instructions, Invocation, Memory, Output, Program, Reader, Request,
+        Servers,
+    },
     reading::{Called, Streamed, at, items, number, other, plan, text},
     servers::Form,
     tool,
@@ -16,6 +19,7 @@ pub(super) const PROGRAM: Program = Program {
     output: Output::Lines(reader),
     memory: Memory::Sessions,
     servers: Servers::File(Form::Typed),
+    instructions: Instructions::Option,
 };
 
 fn invoke(request: &Request<'_>) -> Invocation {

@@ -1,6 +1,6 @@
 //! Any program of the user's: it gets the prompt, and what it prints is the answer.
 
-use crate::program::{Invocation, Memory, Output, Program, Request, Servers};
+use crate::program::{Instructions, Invocation, Memory, Output, Program, Request, Servers};
 
 /// Stands for the prompt in an argument.
 const PROMPT: &str = "{{prompt}}";
@@ -14,6 +14,7 @@ pub(super) const PROGRAM: Program = Program {
     output: Output::Text,
     memory: Memory::None,
     servers: Servers::Untold,
+    instructions: Instructions::InPrompt,
 };
 
 fn invoke(request: &Request<'_>) -> Invocation {

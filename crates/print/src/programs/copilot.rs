@@ -6,7 +6,10 @@ use domain::turn::{EventKind, Stop, ToolCall, ToolStatus, ToolUpdate, Usage};
 use serde_json::Value;
 
 use crate::{
-    program::{Begin, Findings, Invocation, Memory, Output, Program, Reader, Request, Servers},
+    program::{
+        Begin, Findings, Instructions, Invocation, Memory, Output, Program, Reader, Request,
+        Servers,
+    },
     reading::{Called, Streamed, items, number, other, text},
     servers::Form,
     tool,
@@ -18,6 +21,7 @@ pub(super) const PROGRAM: Program = Program {
     output: Output::Lines(reader),
     memory: Memory::Sessions,
     servers: Servers::File(Form::Typed),
+    instructions: Instructions::InPrompt,
 };
 
 fn invoke(request: &Request<'_>) -> Invocation {

@@ -4,7 +4,10 @@ use domain::turn::{EventKind, Stop, ToolStatus, Usage};
 use serde_json::Value;
 
 use crate::{
-    program::{Begin, Findings, Invocation, Memory, Output, Program, Reader, Request, Servers},
+    program::{
+        Begin, Findings, Instructions, Invocation, Memory, Output, Program, Reader, Request,
+        Servers,
+    },
     reading::{Streamed, number, other, text},
     tool,
 };
@@ -19,6 +22,7 @@ pub(super) const PROGRAM: Program = Program {
     memory: Memory::Sessions,
     // A file that it is told of has to be root's, and so has every folder above it.
     servers: Servers::Untold,
+    instructions: Instructions::InPrompt,
 };
 
 fn invoke(request: &Request<'_>) -> Invocation {

@@ -4,7 +4,10 @@ use domain::turn::{EventKind, Stop, ToolCall, ToolStatus, ToolUpdate, Usage};
 use serde_json::Value;
 
 use crate::{
-    program::{Begin, Findings, Invocation, Memory, Output, Program, Reader, Request, Servers},
+    program::{
+        Begin, Findings, Instructions, Invocation, Memory, Output, Program, Reader, Request,
+        Servers,
+    },
     reading::{Called, Streamed, number, other, plan, text},
     servers, tool,
 };
@@ -15,6 +18,7 @@ pub(super) const PROGRAM: Program = Program {
     output: Output::Lines(reader),
     memory: Memory::Sessions,
     servers: Servers::Variable,
+    instructions: Instructions::InPrompt,
 };
 
 fn invoke(request: &Request<'_>) -> Invocation {

@@ -1,7 +1,7 @@
 //! Qwen Code: `qwen --output-format=stream-json`, which prints what Claude Code prints.
 
 use crate::{
-    program::{Invocation, Memory, Output, Program, Request, Servers},
+    program::{Instructions, Invocation, Memory, Output, Program, Request, Servers},
     servers::Form,
 };
 
@@ -11,16 +11,14 @@ pub(super) const PROGRAM: Program = Program {
     output: Output::Lines(super::claude::reader),
     memory: Memory::Sessions,
     servers: Servers::File(Form::ByKey),
+    instructions: Instructions::Option,
 };
 
 fn invoke(request: &Request<'_>) -> Invocation {
     let mut invocation = Invocation::new(["--output-format=stream-json"]);
     let options = request.options;
     invocation.option("--resume", request.resume);
-    invocation.option(
-        "--append-system-prompt",
-        options.append_system_prompt.as_ref(),
-    );
+    invocation.option("--append-system-prompt", options.instructions());
     invocation.option(
         "--max-session-turns",
         options.max_turns.map(|turns| turns.to_string()),

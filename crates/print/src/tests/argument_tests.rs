@@ -22,6 +22,7 @@ async fn called(backend: &str, prompt: &str, options: TurnOptions) -> (Vec<Strin
 async fn every_program_gets_its_options_and_a_prompt_that_is_no_option() {
     let options = || TurnOptions {
         system_prompt_file: Some("/system.md".into()),
+        system_prompt: Some("Be kind.".to_owned()),
         append_system_prompt: Some("-be brief".to_owned()),
         max_turns: Some(3),
         model: Some("m".to_owned()),
@@ -37,29 +38,29 @@ async fn every_program_gets_its_options_and_a_prompt_that_is_no_option() {
         ),
         (
             "codex",
-            "exec|--json|--skip-git-repo-check|--model=m|resume|s-1|--|--help me",
+            "exec|--json|--skip-git-repo-check|--model=m|resume|s-1|--|Be kind.||-be brief||--help me",
             "",
         ),
         (
             "gemini",
-            "--output-format=stream-json|--resume=s-1|--model=m|--prompt=--help me",
+            "--output-format=stream-json|--resume=s-1|--model=m|--prompt=Be kind.||-be brief||--help me",
             "",
         ),
         (
             "qwen",
-            "--output-format=stream-json|--resume=s-1|--append-system-prompt=-be brief|--max-session-turns=3|--model=m|\
+            "--output-format=stream-json|--resume=s-1|--append-system-prompt=Be kind.||-be brief|--max-session-turns=3|--model=m|\
              --prompt=--help me",
             "",
         ),
         (
             "copilot",
-            "--output-format=json|--silent|--resume=s-1|--model=m|--prompt=--help me",
+            "--output-format=json|--silent|--resume=s-1|--model=m|--prompt=Be kind.||-be brief||--help me",
             "",
         ),
         (
             "opencode",
             "run|--format=json|--thinking|--session=s-1|--model=m",
-            "--help me",
+            "Be kind.\n\n-be brief\n\n--help me",
         ),
     ];
     for (backend, args, input) in cases {

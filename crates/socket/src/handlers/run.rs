@@ -79,6 +79,7 @@ pub(super) async fn prompt(call: &Call) -> Result<PromptResult, RpcError> {
 fn options(given: RunOptions) -> TurnOptions {
     TurnOptions {
         system_prompt_file: given.system_prompt_file.map(Into::into),
+        system_prompt: None,
         append_system_prompt: given.append_system_prompt,
         max_turns: given.max_turns,
         model: given.model,

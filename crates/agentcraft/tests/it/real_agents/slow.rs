@@ -14,6 +14,7 @@ use super::{
     scene::{PROMPT_MARK, SKILL_MARK, Scene, TOOL_MARK},
     table::each,
 };
+use crate::terminal::pty::Pty;
 
 fn text(answer: &Value) -> &str {
     answer["text"].as_str().unwrap()
@@ -109,6 +110,41 @@ fn a_file_is_written_when_a_person_allows_it() {
         let answer = scene.client.answer(turn).unwrap();
         let written = fs::read_to_string(file).unwrap_or_default();
         assert_eq!(written.trim(), "content", "{answer}");
+    });
+}
+
+#[test]
+#[ignore = "slow: starts every real agent"]
+fn a_chat_on_a_terminal_streams_asks_cancels_and_goes_on() {
+    each("chat on a terminal", &[], |scene| {
+        let file = scene.file("chatted.txt");
+        let (write, _) = scene.agent.write(file.to_str().unwrap(), "content");
+        scene.started(json!({}));
+        let mut chat = Pty::open(&scene.daemon, 80, &["agent", "chat", "a1"]);
+        chat.see("a1> ");
+        chat.say("SAY one two three four");
+        // What is typed is shown too.
+        chat.see("one two three four");
+        chat.see("one two three four");
+        chat.see("a1> ");
+        chat.say(&write);
+        chat.see("choose 1-");
+        assert!(!file.exists(), "it asks first");
+        chat.say("1");
+        chat.see("a1> ");
+        let written = fs::read_to_string(file).unwrap_or_default();
+        assert_eq!(written.trim(), "content");
+        chat.say("SLOW 400");
+        chat.see("tick 2");
+        chat.press(b"\x03");
+        chat.see("cancelled");
+        chat.see("a1> ");
+        chat.say("SAY after it");
+        chat.see("after it");
+        chat.see("after it");
+        chat.see("a1> ");
+        chat.say("exit");
+        assert_eq!(chat.end(), 0);
     });
 }
 
