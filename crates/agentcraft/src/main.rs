@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod completion;
 mod config;
 mod connection;
 mod conversation;
@@ -22,6 +23,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    completion::answer();
     let arguments = args::Arguments::parse();
     let environment = config::environment();
     let format = arguments.format();

@@ -8,6 +8,7 @@ use platform::files::{Durability, Mode, write_atomic};
 
 use crate::{
     args::{Arguments, CompletionsArgs, ManArgs, SchemaArgs, SchemaKind, Shell},
+    completion,
     error::CommandError,
     render::Screen,
 };
@@ -32,14 +33,11 @@ pub(super) fn completions(
 
 /// The completions of a shell.
 pub(super) fn script(shell: Shell) -> Vec<u8> {
-    let shell = match shell {
-        Shell::Bash => clap_complete::Shell::Bash,
-        Shell::Zsh => clap_complete::Shell::Zsh,
-        Shell::Fish => clap_complete::Shell::Fish,
-    };
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "agentcraft", &mut script);
-    script
+    completion::script(match shell {
+        Shell::Bash => "bash",
+        Shell::Zsh => "zsh",
+        Shell::Fish => "fish",
+    })
 }
 
 pub(super) fn man(arguments: &ManArgs, screen: &mut Screen) -> Result<(), CommandError> {

@@ -55,6 +55,56 @@ fn a_service_is_installed_with_completions_and_manual_and_taken_back_whole() {
     assert!(stranger.exists(), "what is not ours stays");
 }
 
+/// What bash itself would offer after these words.
+fn offered(daemon: &TestDaemon, words: &[&str]) -> Vec<String> {
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_agentcraft"));
+    let (last, before) = words.split_last().unwrap();
+    let script = format!(
+        "PATH={}:$PATH; source <(agentcraft completions bash); COMP_WORDS=(agentcraft {}); COMP_CWORD={}; COMP_TYPE=9; \
+         _clap_complete_agentcraft agentcraft '{last}' '{}'; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        program.parent().unwrap().display(),
+        words.join(" "),
+        words.len(),
+        before.last().unwrap_or(&"agentcraft"),
+    );
+    let plain = daemon.command(&[]);
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &script]);
+    bash.current_dir(plain.get_current_dir().unwrap());
+    for (name, value) in plain.get_envs() {
+        bash.env(name, value.unwrap_or_default());
+    }
+    let output = bash.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let offered = String::from_utf8(output.stdout).unwrap();
+    offered.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_shell_offers_the_agents_templates_and_workflows_that_are_there() {
+    let workflow = "name: greet\nstates:\n  initial: done\n  done: {type: terminal}\n";
+    let daemon = node()
+        .file("configs/workflows/greet.yaml", workflow)
+        .start();
+    daemon.template("echo", json!({"backend": {"type": "builtin"}}));
+    let mut client = daemon.client();
+    client.ok(
+        "agent.create",
+        json!({"name": "reviewer", "template": "echo"}),
+    );
+    assert_eq!(offered(&daemon, &["agent", "stop", "rev"]), ["reviewer"]);
+    assert_eq!(
+        offered(&daemon, &["agent", "chat", "workflow:g"]),
+        ["workflow:greet"]
+    );
+    assert_eq!(
+        offered(&daemon, &["agent", "run", "--template", "ec"]),
+        ["echo"]
+    );
+    assert_eq!(offered(&daemon, &["agent", "resol"]), ["resolve"]);
+    assert_eq!(offered(&daemon, &["agent", "create", "rev"]), [""]);
+}
+
 fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let entries = fs::read_dir(folder)
         .unwrap()
