@@ -11,7 +11,7 @@ use engine::{
     About, AcpProcess, Continuity, Driver, DriverError, DriverFuture, DriverSurroundings, Expects,
     Lent, NativeAnswer, NativeMessage, NativeOpen, OpenSession, Opened, SessionSink, Turn, chain,
 };
-use jsonrpc::{Connection, Limits, Message};
+use jsonrpc::{Connection, Limits, Malformed, MalformedKind, Message};
 use serde_json::{
     Value,
     value::{RawValue, to_raw_value},
@@ -89,10 +89,14 @@ where
         Ok(Err(error)) => return Err(DriverError::Program { why: chain(&error) }),
         Err(error) => return Err(DriverError::Program { why: chain(&error) }),
     };
-    // A stray line (a log, a banner) asked nothing; an agent that logs what it cannot place would answer for ever.
-    let silence = |_| None;
+    // A stray line (a log, a banner) asked nothing; an agent that logs what it cannot place would answer for ever. A request
+    // that cannot be read is waited for.
+    let answer = |malformed: &Malformed| {
+        let is_request = malformed.kind == MalformedKind::Request && malformed.id.is_some();
+        is_request.then(|| malformed.error.clone())
+    };
     let (peer, incoming) =
-        Connection::with_reply_to_malformed(reader, writer, Limits::default(), silence);
+        Connection::with_reply_to_malformed(reader, writer, Limits::default(), answer);
     let client = Client::new(peer);
     let terminals = Terminals::new(around, Arc::clone(&place));
     let files = Files::new(place);
@@ -294,6 +298,11 @@ impl AcpDriver {
             self.client
                 .sessions
                 .remember_mode(id, &mode.unwrap_or_default());
+        }
+        if let (Some(id), Ok(result)) = (&conversation, &answer) {
+            // Whoever changes a setting is told all of them.
+            let options = &value(result)["configOptions"];
+            self.client.sessions.remember_options(id, options);
         }
         Ok(match answer {
             Ok(result) => NativeAnswer::Result(result.get().into()),

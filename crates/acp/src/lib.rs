@@ -16,6 +16,8 @@ mod files;
 mod grants;
 mod handshake;
 pub mod lease;
+mod lenders;
+mod lenient;
 mod members;
 mod modes;
 mod opening;

@@ -76,10 +76,14 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
+                let mut members: Vec<(Cow<'de, str>, Cow<'de, RawValue>)> = Vec::new();
                 while let Some(name) = map.next_key::<String>()? {
-                    let value: &'de RawValue = map.next_value()?;
-                    members.push((Cow::Owned(name), Cow::Borrowed(value)));
+                    let value = Cow::Borrowed(map.next_value::<&'de RawValue>()?);
+                    // Of a name that comes twice most readers take the last value, and nobody shall see another than we do.
+                    match members.iter_mut().find(|(known, _)| *known == name) {
+                        Some((_, before)) => *before = value,
+                        None => members.push((Cow::Owned(name), value)),
+                    }
                 }
                 Ok(Members(members))
             }
@@ -112,6 +116,14 @@ mod tests {
         );
         assert_eq!(with_session("{}", "s-1").unwrap().get(), "{}");
         assert!(with_session("[1]", "s-1").is_none());
+    }
+
+    #[test]
+    fn of_a_name_that_comes_twice_the_last_value_is_left() {
+        let mut members = Members::read(r#"{"a":1,"b":2,"\u0061":3}"#).unwrap();
+        assert_eq!(members.write().get(), r#"{"a":3,"b":2}"#);
+        members.set("a", "x");
+        assert_eq!(members.write().get(), r#"{"a":"x","b":2}"#);
     }
 
     #[test]

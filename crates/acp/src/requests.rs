@@ -16,8 +16,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    client::Client, convert, elicitation::Question, files::Files, grants, permission::Permission,
-    relay::Relay, sessions::named_session, terminal::Terminals,
+    client::Client, convert, elicitation::Question, files::Files, grants, lenient,
+    permission::Permission, relay::Relay, sessions::named_session, terminal::Terminals,
 };
 
 /// Requests carried out at a time. Most wait for a person or a process, and no agent has this many of those.
@@ -237,6 +237,6 @@ impl Requests {
 /// Params as a value; null where they are absent or nested beyond reading.
 pub(crate) fn parsed(params: Option<&RawValue>) -> Value {
     params
-        .and_then(|params| serde_json::from_str(params.get()).ok())
+        .and_then(|params| lenient::value(params.get()))
         .unwrap_or_default()
 }

@@ -16,6 +16,8 @@ use crate::{
     asking::Asking,
     convert::{self, Meaning, Speaker},
     grants::Grants,
+    lenders::Lenders,
+    lenient,
     members::Members,
     relay::{self, Relay},
     tools::KnownTools,
@@ -102,8 +104,8 @@ struct Session {
     grants: Grants,
     /// What the agent said when the session was opened.
     said: Option<Raw>,
-    /// The client that stands in for this machine.
-    lent: Option<Lent>,
+    /// The clients that stand in for this machine.
+    lenders: Lenders,
 }
 
 #[derive(Debug)]
@@ -146,7 +148,7 @@ impl Sessions {
             cost: None,
             grants: Grants::default(),
             said: None,
-            lent: None,
+            lenders: Lenders::default(),
         };
         let early = std::mem::take(&mut table.early);
         let (own, others): (VecDeque<_>, VecDeque<_>) =
@@ -242,39 +244,39 @@ impl Sessions {
 
     /// What belongs to no session is for every client that is there.
     fn tell_everybody(&self, method: &str, params: Option<&RawValue>) {
-        let mut told: Vec<Lent> = Vec::new();
+        let mut told: HashMap<u64, Lent> = HashMap::new();
         for session in self.lock().open.values() {
-            let Some(lent) = &session.lent else { continue };
-            if !told.iter().any(|known| known.to.same_channel(&lent.to)) {
-                told.push(lent.clone());
+            for client in session.lenders.present() {
+                told.insert(client.client, client.clone());
             }
         }
         if told.is_empty() {
             tracing::debug!(method, "ignored a notification that names no session");
         }
-        for client in told {
-            relay::tell(&client, method, params);
+        for client in told.values() {
+            relay::tell(client, method, params);
         }
     }
 
     /// Lets a client stand in for this machine in a session.
     pub(crate) fn lend(&self, id: &str, client: Lent) {
         if let Some(session) = self.lock().open.get_mut(id) {
-            session.lent = Some(client);
+            session.lenders.add(client);
         }
     }
 
     /// The way to a client that takes requests of this method. One that names no session goes to whoever is there.
     pub(crate) fn relay(&self, id: Option<&str>, method: &str) -> Option<Relay> {
         let table = self.lock();
-        let session = match id {
-            Some(id) => table.open.get(id),
-            None => table.open.values().find(|session| session.lent.is_some()),
+        let relay = |session: &Session| {
+            let client = session.lenders.taking(method)?.clone();
+            let after = session.asking.sink.last_seq();
+            Some(Relay { client, after })
         };
-        let session = session?;
-        let client = session.lent.clone()?;
-        let after = session.asking.sink.last_seq();
-        relay::takes(&client, method).then_some(Relay { client, after })
+        match id {
+            Some(id) => relay(table.open.get(id)?),
+            None => table.open.values().find_map(relay),
+        }
     }
 
     /// Remembers what the agent said when the session was opened.
@@ -286,20 +288,16 @@ impl Sessions {
 
     /// The session has another mode than the agent said at first.
     pub(crate) fn remember_mode(&self, id: &str, mode: &str) {
-        let mut table = self.lock();
-        let said = table.open.get_mut(id).and_then(|open| open.said.as_mut());
-        let Some(said) = said else { return };
-        let text = said.frame.clone();
-        let Some(mut members) = Members::read(&text) else {
-            return;
-        };
-        let modes = members.get("modes").map(RawValue::get).map(str::to_owned);
-        let Some(mut modes) = modes.as_deref().and_then(Members::read) else {
-            return;
-        };
-        modes.set("currentModeId", mode);
-        members.set("modes", &modes);
-        *said = convert::raw(&members.write());
+        if let Some(session) = self.lock().open.get_mut(id) {
+            session.remember_mode(mode);
+        }
+    }
+
+    /// The session has other settings than the agent said at first.
+    pub(crate) fn remember_options(&self, id: &str, options: &Value) {
+        if let Some(session) = self.lock().open.get_mut(id) {
+            session.remember_options(options);
+        }
     }
 
     pub(crate) fn said(&self, id: &str) -> Option<Raw> {
@@ -352,6 +350,7 @@ impl Sessions {
         session.asking.cancelled = CancellationToken::new();
         session.asking.stopping = stopping;
         session.grants.begin_turn();
+        session.lenders.begin_turn();
         session.cost_before = session.cost.or(session.cost_before);
         Some(session.asking.clone())
     }
@@ -361,6 +360,7 @@ impl Sessions {
         if let Some(session) = self.lock().open.get_mut(id) {
             session.asking.cancelled = CancellationToken::new();
             session.asking.stopping = CancellationToken::new();
+            session.lenders.end_turn();
         }
     }
 
@@ -370,10 +370,50 @@ impl Sessions {
 }
 
 impl Session {
+    fn remember_mode(&mut self, mode: &str) {
+        self.rewrite(|members| {
+            let modes = members.get("modes").map(RawValue::get).map(str::to_owned);
+            if let Some(mut modes) = modes.as_deref().and_then(Members::read) {
+                modes.set("currentModeId", mode);
+                members.set("modes", &modes);
+            }
+        });
+    }
+
+    fn remember_options(&mut self, options: &Value) {
+        if options.is_array() {
+            self.rewrite(|members| members.set("configOptions", options));
+        }
+    }
+
+    /// The agent itself has chosen something.
+    fn heed(&mut self, update: &Value) {
+        match convert::text(update, "sessionUpdate") {
+            Some("current_mode_update") => {
+                if let Some(mode) = convert::text(update, "currentModeId") {
+                    self.remember_mode(mode);
+                }
+            }
+            Some("config_option_update") => self.remember_options(&update["configOptions"]),
+            _ => {}
+        }
+    }
+
+    /// Changes what the agent said when the session was opened, for those who open it later.
+    fn rewrite(&mut self, change: impl FnOnce(&mut Members<'_>)) {
+        let Some(said) = &mut self.said else { return };
+        let text = said.frame.clone();
+        if let Some(mut members) = Members::read(&text) {
+            change(&mut members);
+            *said = convert::raw(&members.write());
+        }
+    }
+
     fn tell(&mut self, method: &str, params: &RawValue) {
         let (meaning, speaker) = match method {
             "session/update" => {
                 let update = update_of(params);
+                self.heed(&update);
                 (convert::update(&update), convert::speaker(&update))
             }
             method => (convert::other(method), None),
@@ -417,6 +457,6 @@ fn update_of(params: &RawValue) -> Value {
     let envelope: Option<Envelope<'_>> = serde_json::from_str(params.get()).ok();
     let update = envelope.and_then(|envelope| envelope.update);
     update
-        .and_then(|update| serde_json::from_str(update.get()).ok())
+        .and_then(|update| lenient::value(update.get()))
         .unwrap_or_default()
 }

@@ -55,7 +55,7 @@ pub(crate) async fn search(
             session: given(search.session),
             kind_prefix: given(search.kind),
             contains: given(search.text),
-            newest: Some(search.limit.clamp(1, LINES_MAX)),
+            limit: Some(search.limit.clamp(1, LINES_MAX)),
             ..JournalQuery::default()
         })
         .await?;
@@ -90,7 +90,7 @@ pub(crate) async fn usage(State(config): State<Arc<Config>>) -> Answer {
         .engine
         .journal(JournalQuery {
             kind_prefix: Some("turn.".to_owned()),
-            newest: Some(USAGE_LINES),
+            limit: Some(USAGE_LINES),
             ..JournalQuery::default()
         })
         .await?;

@@ -33,7 +33,7 @@ const PROMPT_MAX: usize = 160;
 pub(crate) async fn list(State(config): State<Arc<Config>>) -> Answer {
     let query = JournalQuery {
         kind_prefix: Some("turn.started".to_owned()),
-        newest: Some(PROMPTS),
+        limit: Some(PROMPTS),
         ..JournalQuery::default()
     };
     let rows = config.engine.journal(query).await?;

@@ -141,7 +141,7 @@ pub(crate) async fn follow(
 
 async fn newest(config: &Config) -> Result<i64, Refused> {
     let query = JournalQuery {
-        newest: Some(1),
+        limit: Some(1),
         ..JournalQuery::default()
     };
     let rows = config.engine.journal(query).await?;
@@ -190,14 +190,20 @@ impl Follower {
     async fn lines(&mut self) -> Vec<Event> {
         let query = JournalQuery {
             after_seq: Some(self.place.journal),
-            newest: Some(LINES),
+            limit: Some(LINES),
             ..JournalQuery::default()
         };
         self.growth.mark_unchanged();
-        let rows = self.config.engine.journal(query).await.unwrap_or_default();
+        let journal = |query| self.config.engine.journal(query);
+        let mut rows = journal(query).await.unwrap_or_default();
         let mut events = Vec::with_capacity(rows.len() + 1);
         if u32::try_from(rows.len()).is_ok_and(|count| count >= LINES) {
             events.push(Event::default().event("missed").data("{}"));
+            let newest = JournalQuery {
+                limit: Some(LINES),
+                ..JournalQuery::default()
+            };
+            rows = journal(newest).await.unwrap_or_default();
         }
         for row in rows {
             self.place.journal = row.seq;

@@ -87,7 +87,7 @@ impl Malformed {
 
 impl Message {
     /// Reads one line, without its newline. Keys may come in any order and unknown ones are
-    /// ignored. Params are an object, an array or absent; null is none of these.
+    /// ignored. Params are an object, an array or absent; null is read as absent.
     pub fn parse(line: &[u8]) -> Result<Message, Malformed> {
         let text = std::str::from_utf8(line).map_err(Malformed::parse)?;
         let envelope: Envelope<'_> = match serde_json::from_str(text) {
@@ -177,6 +177,8 @@ impl Envelope<'_> {
         };
         let params = match self.params {
             Some(params) if params.get().starts_with(['{', '[']) => Some(params.to_owned()),
+            // Writers with a fixed shape say it where there are none.
+            Some(params) if params.get() == "null" => None,
             Some(_) => {
                 return Err(Malformed::request(
                     id,

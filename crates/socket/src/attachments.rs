@@ -31,9 +31,17 @@ pub(crate) struct Attachments {
     tasks: Tasks,
     /// Tells this connection from every other one.
     number: u64,
-    attached: Mutex<BTreeMap<String, Attached>>,
+    held: Mutex<Held>,
+}
+
+/// What a connection holds until it ends.
+#[derive(Debug, Default)]
+struct Held {
+    attached: BTreeMap<String, Attached>,
     /// Agents that were started for this connection.
-    loans: Mutex<Vec<Loan>>,
+    loans: Vec<Loan>,
+    /// It has ended: what comes later is let go at once.
+    has_left: bool,
 }
 
 #[derive(Debug)]
@@ -102,8 +110,7 @@ impl Attachments {
             peer,
             tasks,
             number,
-            attached: Mutex::default(),
-            loans: Mutex::default(),
+            held: Mutex::default(),
         })
     }
 
@@ -111,6 +118,7 @@ impl Attachments {
     pub(crate) fn client(&self, session: &str) -> ClientId {
         let attached = self
             .lock()
+            .attached
             .get(session)
             .map(|attached| attached.client.clone());
         attached.unwrap_or_else(|| self.named(None))
@@ -130,18 +138,18 @@ impl Attachments {
             answers,
         };
         let view = self.engine.sessions().attach(session, attach).await?;
-        let token = stream.map(|stream| {
-            let token = CancellationToken::new();
-            self.send_events(session.to_owned(), stream, token.clone());
-            token
-        });
-        let former = self.lock().insert(
-            session.to_owned(),
-            Attached {
-                client: client.clone(),
-                stream: token,
-            },
-        );
+        let token = stream.map(|_| CancellationToken::new());
+        let attached = Attached {
+            client: client.clone(),
+            stream: token.clone(),
+        };
+        let Ok(former) = self.enter(session, attached) else {
+            self.engine.sessions().detach(session, client).await;
+            return Ok(view);
+        };
+        if let (Some(stream), Some(token)) = (stream, token) {
+            self.send_events(session.to_owned(), stream, token);
+        }
         if let Some(former) = former {
             if let Some(stream) = former.stream {
                 stream.cancel();
@@ -153,25 +161,50 @@ impl Attachments {
         Ok(view)
     }
 
+    /// Gives what was there before; an error if the connection ended while it was attached.
+    fn enter(&self, session: &str, attached: Attached) -> Result<Option<Attached>, Gone> {
+        let mut held = self.lock();
+        match held.has_left {
+            true => Err(Gone),
+            false => Ok(held.attached.insert(session.to_owned(), attached)),
+        }
+    }
+
     /// The connection has ended: its sessions go on without it.
     pub(crate) async fn leave(&self) {
-        let attached = std::mem::take(&mut *self.lock());
+        let ended = Held {
+            has_left: true,
+            ..Held::default()
+        };
+        let Held {
+            attached, loans, ..
+        } = std::mem::replace(&mut *self.lock(), ended);
         for (session, Attached { client, stream }) in attached {
             if let Some(stream) = stream {
                 stream.cancel();
             }
             self.engine.sessions().detach(&session, client).await;
         }
-        let loans = std::mem::take(&mut *self.loans.lock().unwrap_or_else(PoisonError::into_inner));
         for loan in loans {
             loan.give_back().await;
         }
     }
 
     /// Keeps an agent running until the connection ends.
-    pub(crate) fn keep(&self, loan: Loan) {
-        let mut loans = self.loans.lock().unwrap_or_else(PoisonError::into_inner);
-        loans.push(loan);
+    pub(crate) async fn keep(&self, loan: Loan) {
+        let too_late = {
+            let mut held = self.lock();
+            match held.has_left {
+                true => Some(loan),
+                false => {
+                    held.loans.push(loan);
+                    None
+                }
+            }
+        };
+        if let Some(loan) = too_late {
+            loan.give_back().await;
+        }
     }
 
     fn named(&self, name: Option<&str>) -> ClientId {
@@ -195,10 +228,14 @@ impl Attachments {
         });
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Attached>> {
-        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// The connection has ended.
+#[derive(Debug)]
+struct Gone;
 
 /// Sends every event; a client that reads slowly slows nobody but itself, since each is read when there is room for it.
 async fn forward(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use engine::{EngineError, ErrorKind};
-use jsonrpc::ErrorObject;
+use jsonrpc::{ErrorObject, Malformed};
 use serde_json::{Value, json};
 use wire::daemon::{ErrorCode, ErrorData};
 
@@ -49,7 +49,8 @@ impl RpcError {
 }
 
 /// Gives an error of the protocol itself the same data as all others.
-pub(crate) fn describe(error: ErrorObject) -> Option<ErrorObject> {
+pub(crate) fn describe(malformed: &Malformed) -> Option<ErrorObject> {
+    let error = malformed.error.clone();
     let code = ErrorCode::ALL
         .into_iter()
         .find(|code| code.number() == error.code);

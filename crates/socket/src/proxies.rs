@@ -81,9 +81,7 @@ impl Proxies {
         let (near, far) = tokio::io::duplex(PIPE_BYTES);
         let (near_reader, near_writer) = tokio::io::split(near);
         let (far_reader, far_writer) = tokio::io::split(far);
-        let open = |reader, writer| {
-            Connection::with_reply_to_malformed(reader, writer, Limits::default(), Some)
-        };
+        let open = |reader, writer| Connection::new(reader, writer, Limits::default());
         let (line, answers) = open(near_reader, near_writer);
         let (peer, incoming) = open(far_reader, far_writer);
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
@@ -183,7 +181,11 @@ impl Proxy {
                 };
                 self.send(request).await?;
                 let jsonrpc = "2.0";
-                Ok(match answered.await.map_err(|_| self.over())? {
+                let answered = tokio::select! { biased;
+                    answered = answered => answered.map_err(|_| self.over())?,
+                    () = self.stop.cancelled() => return Err(self.over()),
+                };
+                Ok(match answered {
                     Ok(result) => AcpMessage::Result {
                         jsonrpc,
                         id,

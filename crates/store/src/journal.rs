@@ -15,8 +15,8 @@ pub struct JournalQuery {
     pub after_seq: Option<i64>,
     /// Only lines whose body holds this text.
     pub contains: Option<String>,
-    /// The newest lines, at most so many; they still come oldest first.
-    pub newest: Option<u32>,
+    /// At most so many: the first ones after `after_seq`, else the newest. They come oldest first in both cases.
+    pub limit: Option<u32>,
 }
 
 /// A line of the history.
@@ -34,19 +34,28 @@ pub(crate) fn read(
     connection: &Connection,
     query: &JournalQuery,
 ) -> rusqlite::Result<Vec<JournalRow>> {
-    let mut statement = connection.prepare_cached(
+    // Bodies are JSON, in which a quote or a backslash is written as two characters.
+    let escaped = query.contains.as_ref().map(|text| {
+        let quoted = serde_json::Value::from(text.as_str()).to_string();
+        quoted[1..quoted.len() - 1].to_owned()
+    });
+    let order = match query.after_seq {
+        Some(_) => "ASC",
+        None => "DESC",
+    };
+    let mut statement = connection.prepare_cached(&format!(
         "SELECT seq, at, kind, agent, session, body FROM (
              SELECT * FROM journal
              WHERE (?1 IS NULL OR agent = ?1)
                AND (?2 IS NULL OR substr(kind, 1, length(?2)) = ?2)
                AND (?3 IS NULL OR at >= ?3)
                AND (?4 IS NULL OR seq > ?4)
-               AND (?5 IS NULL OR instr(body, ?5) > 0)
+               AND (?5 IS NULL OR instr(body, ?5) > 0 OR instr(body, ?8) > 0)
                AND (?6 IS NULL OR session = ?6)
-             ORDER BY seq DESC LIMIT ?7
-         ) ORDER BY seq",
-    )?;
-    let limit = query.newest.map_or(-1, i64::from);
+             ORDER BY seq {order} LIMIT ?7
+         ) ORDER BY seq"
+    ))?;
+    let limit = query.limit.map_or(-1, i64::from);
     let rows = statement.query_map(
         params![
             query.agent,
@@ -55,7 +64,8 @@ pub(crate) fn read(
             query.after_seq,
             query.contains,
             query.session,
-            limit
+            limit,
+            escaped
         ],
         |row| {
             Ok(JournalRow {

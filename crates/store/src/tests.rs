@@ -109,6 +109,14 @@ async fn the_journal_is_narrowed_by_every_part_of_a_query() {
         ),
         (
             JournalQuery {
+                after_seq: Some(0),
+                limit: Some(2),
+                ..Default::default()
+            },
+            &[1, 2],
+        ),
+        (
+            JournalQuery {
                 contains: Some("\"n\":2".into()),
                 ..Default::default()
             },
@@ -116,7 +124,7 @@ async fn the_journal_is_narrowed_by_every_part_of_a_query() {
         ),
         (
             JournalQuery {
-                newest: Some(2),
+                limit: Some(2),
                 ..Default::default()
             },
             &[3, 4],

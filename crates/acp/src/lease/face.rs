@@ -10,7 +10,7 @@ use domain::{
     Name,
     session::{ClientId, WhenBusy},
 };
-use engine::{About, Engine, Expects, NativeAnswer, NativeMessage};
+use engine::{About, DriverError, Engine, Expects, NativeAnswer, NativeMessage};
 use jsonrpc::{ErrorObject, Id, Incoming, Peer, Received, Request, Responder};
 use platform::Tasks;
 use serde_json::{
@@ -23,7 +23,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     error, hello,
     hello::Abilities,
-    listing, opening,
+    listing,
+    opening::{self, For},
     room::{Prompted, Room},
 };
 use crate::{convert, requests::parsed, sessions::named_session};
@@ -123,7 +124,7 @@ pub(super) struct Face {
     pub(super) folder: Folder,
     pub(super) asks: Asks,
     pub(super) when_busy: WhenBusy,
-    number: u64,
+    pub(super) number: u64,
     pub(super) peer: Peer,
     pub(super) tasks: Tasks,
     abilities: OnceLock<Abilities>,
@@ -234,6 +235,8 @@ impl Face {
                         "session/list" => listing::list(self, params).await,
                         "session/close" => self.close(params).await,
                         "session/delete" => self.delete(params).await,
+                        // The agent would open a conversation that nobody here knows, with servers nobody decided on.
+                        "session/fork" => Err(ErrorObject::method_not_found(method)),
                         method => self.pass(method, params, Expects::Answer).await,
                     }
                 };
@@ -296,7 +299,7 @@ impl Face {
         let shown = named_session(params).unwrap_or_default();
         let room = self.room(&shown)?;
         let text = opening::prompt_text(&parsed(params)["prompt"])?;
-        opening::open(self, &room).await?;
+        opening::open(self, &room, For::Working).await?;
         Ok((room, text, convert::raw(words)))
     }
 
@@ -311,7 +314,7 @@ impl Face {
         let room = named_session(params).and_then(|shown| self.room(&shown).ok());
         let (driver, conversation) = match room {
             Some(room) => {
-                let open = opening::open(self, &room).await?;
+                let open = opening::open(self, &room, For::Looking).await?;
                 (open.driver, Some(open.conversation))
             }
             None => {
@@ -325,13 +328,7 @@ impl Face {
             params: params.map(convert::raw),
             expects,
         };
-        let answer = driver.pass(message).await;
-        match answer.map_err(|error| error::of_agent(&error))? {
-            NativeAnswer::Result(text) => RawValue::from_string(text.to_string())
-                .map_err(|_| ErrorObject::internal("the agent's answer cannot be read")),
-            NativeAnswer::Error(text) => Err(serde_json::from_str(&text)
-                .unwrap_or_else(|_| ErrorObject::internal("the agent's error cannot be read"))),
-        }
+        said_by(driver.pass(message).await)
     }
 
     async fn close(&self, params: Option<&RawValue>) -> Result<Box<RawValue>, ErrorObject> {
@@ -345,8 +342,23 @@ impl Face {
 
     /// Whoever deletes a session wants it gone here and in the agent.
     async fn delete(&self, params: Option<&RawValue>) -> Result<Box<RawValue>, ErrorObject> {
-        let answer = self.pass("session/delete", params, Expects::Answer).await?;
-        let _ = self.close(params).await; // One that was never open here is gone in the agent, which is all there was.
+        let shown = named_session(params).unwrap_or_default();
+        let sessions = self.engine.sessions();
+        let Some(id) = opening::find(self, &shown).await? else {
+            return self.pass("session/delete", params, Expects::Answer).await;
+        };
+        let opened = sessions.open(&id).await;
+        let open = opened.map_err(|error| error::of_opening(&error))?;
+        let message = NativeMessage {
+            conversation: Some(open.conversation),
+            method: "session/delete".to_owned(),
+            params: params.map(convert::raw),
+            expects: Expects::Answer,
+        };
+        let answer = said_by(open.driver.pass(message).await)?;
+        self.leave_room(&shown);
+        let closed = sessions.close(&id).await;
+        closed.map_err(|error| error::of_engine(&error))?;
         Ok(answer)
     }
 
@@ -409,6 +421,16 @@ impl Face {
 
     fn running(&self) -> MutexGuard<'_, HashMap<Id, CancellationToken>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the agent answered, for the editor.
+fn said_by(answer: Result<NativeAnswer, DriverError>) -> Result<Box<RawValue>, ErrorObject> {
+    match answer.map_err(|error| error::of_agent(&error))? {
+        NativeAnswer::Result(text) => RawValue::from_string(text.to_string())
+            .map_err(|_| ErrorObject::internal("the agent's answer cannot be read")),
+        NativeAnswer::Error(text) => Err(serde_json::from_str(&text)
+            .unwrap_or_else(|_| ErrorObject::internal("the agent's error cannot be read"))),
     }
 }
 

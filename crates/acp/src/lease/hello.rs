@@ -16,6 +16,9 @@ const VERSION: u64 = 1;
 /// What the daemon can with any agent's sessions, whatever the agent itself can.
 const SESSION_ABILITIES: [&str; 3] = ["list", "resume", "close"];
 
+/// What is not passed on: the agent would open a conversation that nobody here knows.
+const FORK: &str = "fork";
+
 /// What an editor says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Abilities {
@@ -96,6 +99,7 @@ pub(super) fn answer(agent: &Name, said: Option<&Raw>) -> Box<RawValue> {
         .map_or("{}", RawValue::get)
         .to_owned();
     let mut sessions = Members::read(&sessions).unwrap_or_default();
+    sessions.remove(FORK);
     for ability in SESSION_ABILITIES {
         if !sessions
             .get(ability)
@@ -134,7 +138,7 @@ mod tests {
         assert_eq!(capabilities["loadSession"], true);
         assert_eq!(
             capabilities["sessionCapabilities"],
-            json!({ "fork": {}, "list": {}, "resume": {}, "close": {} })
+            json!({ "list": {}, "resume": {}, "close": {} })
         );
         let other: Value = serde_json::from_str(answer(&name, None).get()).unwrap();
         assert_eq!(other["agentInfo"]["name"], "a1");

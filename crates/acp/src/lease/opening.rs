@@ -84,14 +84,29 @@ pub(super) async fn take_up(
     room::spawn(face, shown, inbox, beginning);
 }
 
+/// Why the editor needs a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum For {
+    /// To follow it, or to say something that is no prompt.
+    Looking,
+    /// To have a turn in it.
+    Working,
+}
+
 /// The conversation of a room in its agent, with the editor standing in for this machine as far as it does.
-pub(super) async fn open(face: &Face, room: &Room) -> Result<OpenConversation, ErrorObject> {
+pub(super) async fn open(
+    face: &Face,
+    room: &Room,
+    wanted: For,
+) -> Result<OpenConversation, ErrorObject> {
     let opened = face.engine.sessions().open(&room.id).await;
     let open = opened.map_err(|error| error::of_opening(&error))?;
     if face.asks == Asks::Relayed {
         let client = Lent {
             to: room.native.clone(),
             instead: room.instead.clone(),
+            client: face.number,
+            at_work: wanted == For::Working,
         };
         open.driver.lend(&open.conversation, client);
     }
@@ -124,7 +139,7 @@ async fn new_session(face: &Face, params: Option<&RawValue>) -> Result<Entered, 
     let id = create(face, &wanted, None).await?;
     let (room, inbox) = Room::new(id.clone(), wanted.acts(face));
     attach(face, &id).await?;
-    let open = match open(face, &room).await {
+    let open = match open(face, &room, For::Working).await {
         Ok(open) => open,
         Err(error) => {
             let _ = face.engine.sessions().close(&id).await; // Nobody has seen it.
@@ -149,7 +164,7 @@ async fn earlier_session(
     };
     let (room, inbox) = Room::new(id.clone(), wanted.acts(face));
     attach(face, &id).await?;
-    let opened = open(face, &room).await;
+    let opened = open(face, &room, For::Looking).await;
     let known = opened
         .as_ref()
         .is_ok_and(|open| !foreign || open.conversation == shown);
@@ -168,7 +183,7 @@ async fn earlier_session(
 }
 
 /// The session of ours that the editor means: by our id, or by the one it has in the agent.
-async fn find(face: &Face, shown: &str) -> Result<Option<String>, ErrorObject> {
+pub(super) async fn find(face: &Face, shown: &str) -> Result<Option<String>, ErrorObject> {
     let sessions = face.engine.sessions();
     match sessions.check_owner(shown, &face.agent).await {
         Ok(()) => return Ok(Some(shown.to_owned())),

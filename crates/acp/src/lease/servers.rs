@@ -33,7 +33,7 @@ fn admit_by(decide: impl Fn(ToolCall) -> Result<(), String>, params: &RawValue) 
         let name = convert::text(&server, "name")
             .unwrap_or("without a name")
             .to_owned();
-        match decide(act(&name, &server)) {
+        match acts(&name, &server).into_iter().try_for_each(&decide) {
             Ok(()) => allowed.push(server),
             Err(why) => refused.push(format!(
                 "the MCP server {name} of the editor is left out: {why}; a rule that allows what it runs lets it in"
@@ -41,25 +41,61 @@ fn admit_by(decide: impl Fn(ToolCall) -> Result<(), String>, params: &RawValue) 
         }
     }
     members.set("mcpServers", &allowed);
+    if let Some((meta, why)) = without_options(&members, &decide) {
+        members.set("_meta", &meta);
+        refused.push(why);
+    }
     Admitted {
         params: members.write(),
         refused,
     }
 }
 
-/// The act that a server is: a command that runs, or an address that is fetched from.
-fn act(name: &str, server: &Value) -> ToolCall {
-    let (kind, what, input) = match convert::text(server, "url") {
-        Some(url) => (ToolKind::Fetch, url.to_owned(), json!({ "url": url })),
-        None => {
-            let line = command_line(server);
-            let input = json!({ "command": line });
-            (ToolKind::Execute, line, input)
-        }
-    };
+/// What a server is, whichever of its members the agent goes by: a command that runs, an address that is fetched from.
+fn acts(name: &str, server: &Value) -> Vec<ToolCall> {
+    let url = convert::text(server, "url").map(|url| {
+        let input = json!({ "url": url });
+        act(
+            &format!("MCP server {name}: {url}"),
+            ToolKind::Fetch,
+            &input,
+        )
+    });
+    let command = (url.is_none() || server.get("command").is_some()).then(|| {
+        let line = command_line(server);
+        let input = json!({ "command": line });
+        act(
+            &format!("MCP server {name}: {line}"),
+            ToolKind::Execute,
+            &input,
+        )
+    });
+    url.into_iter().chain(command).collect()
+}
+
+/// Claude Code takes settings from here that name servers, hooks and arguments: commands, every one of them.
+fn without_options(
+    members: &Members<'_>,
+    decide: impl Fn(ToolCall) -> Result<(), String>,
+) -> Option<(Value, String)> {
+    let mut meta: Value = serde_json::from_str(members.get("_meta")?.get()).ok()?;
+    let claude = meta.get_mut("claudeCode")?.as_object_mut()?;
+    let input = json!({ "command": claude.get("options")?.to_string() });
+    let why = decide(act(
+        "options of the editor for Claude Code",
+        ToolKind::Execute,
+        &input,
+    ));
+    let why = why.err()?;
+    claude.remove("options");
+    let words = format!("the options of the editor for Claude Code are left out: {why}");
+    Some((meta, words))
+}
+
+fn act(title: &str, kind: ToolKind, input: &Value) -> ToolCall {
     ToolCall {
         id: "mcp-server".to_owned(),
-        title: format!("MCP server {name}: {what}"),
+        title: title.to_owned(),
         name: None,
         kind,
         status: ToolStatus::Pending,
@@ -113,6 +149,25 @@ mod tests {
         assert_eq!((&told["cwd"], &told["_meta"]), (&json!("/p"), &json!(1.50)));
         assert_eq!(admitted.refused.len(), 2, "{:?}", admitted.refused);
         assert!(admitted.refused[1].contains("far") && admitted.refused[1].contains("no fetch"));
+    }
+
+    #[test]
+    fn no_second_name_and_no_second_kind_leads_around_the_policy() {
+        let fetches = |act: ToolCall| match act.kind {
+            ToolKind::Fetch => Ok(()),
+            kind => Err(format!("no {}", kind.as_str())),
+        };
+        let evil = r#"{"name":"evil","command":"/bin/evil","args":[],"url":"https://ok.test/"}"#;
+        let params = format!(
+            r#"{{"cwd":"/p","mcpServers":[],"mcpServers":[{evil}],"_meta":{{"x":1,"claudeCode":{{"y":2,"options":{{"hooks":[]}}}}}}}}"#
+        );
+        let params = RawValue::from_string(params).unwrap();
+        let admitted = admit_by(fetches, &params);
+        assert_eq!(
+            admitted.params.get(),
+            r#"{"cwd":"/p","mcpServers":[],"_meta":{"x":1,"claudeCode":{"y":2}}}"#
+        );
+        assert_eq!(admitted.refused.len(), 2, "{:?}", admitted.refused);
     }
 
     #[test]

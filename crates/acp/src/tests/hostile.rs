@@ -34,6 +34,24 @@ async fn stray_lines_are_ignored_and_never_answered() {
 }
 
 #[tokio::test]
+async fn a_request_that_cannot_be_read_is_answered_so_that_nobody_waits() {
+    let scene = Scene::new();
+    let (_driver, mut fake, _seat) = with_session(&scene).await;
+    for line in [
+        r#"{"jsonrpc":"2.0","id":"r1","method":"_x/do","params":5}"#,
+        r#"{"id":"r1","method":"_x/do","params":{}}"#,
+    ] {
+        fake.line(line).await;
+        let answer = fake.raw_answer().await;
+        assert_eq!(answer.0, -32600, "{line}: {answer:?}");
+    }
+    // No parameters may be said as null.
+    fake.line(r#"{"jsonrpc":"2.0","id":"r1","method":"_x/do","params":null}"#)
+        .await;
+    assert_eq!(fake.raw_answer().await.0, -32601);
+}
+
+#[tokio::test]
 async fn notifications_for_nobody_are_ignored() {
     let scene = Scene::new();
     let (mut fake, connecting) = scene.start();

@@ -371,6 +371,17 @@ impl Fake {
         }
     }
 
+    /// The refusal that comes for a line that was no call.
+    pub(super) async fn raw_answer(&mut self) -> (i64, String) {
+        match self.next().await {
+            Received::Response {
+                outcome: Err(error),
+                ..
+            } => (error.code, error.message),
+            received => panic!("expected a refusal, got {received:?}"),
+        }
+    }
+
     pub(super) async fn line(&self, line: &str) {
         patiently(self.peer.send_line(line)).await.unwrap();
     }

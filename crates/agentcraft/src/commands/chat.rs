@@ -8,9 +8,10 @@ mod room;
 mod view;
 
 use engine::SessionView;
-use wire::daemon::{SessionAttachParams, SessionCreateParams, SessionIdParams};
+use wire::daemon::{
+    AgentMeta, NameParams, SessionAttachParams, SessionCreateParams, SessionIdParams,
+};
 
-use super::talk::is_code;
 use crate::{
     args::ChatArgs, config::Config, connection::Connection, conversation::Conversation,
     error::CommandError, render::Screen,
@@ -52,18 +53,13 @@ pub(super) fn run(
     let name = &arguments.name.to_string();
     let mut conversation = Connection::open(config)?.converse()?;
     let answers = screen.is_interactive();
-    let session = match create(&mut conversation, name, answers, false) {
-        Err(error) if is_code(&error, &["AGENT_NOT_ATTACHED"]) => {
-            let session = create(&mut conversation, name, answers, true)?;
-            if screen.is_interactive() {
-                screen.note(&format!(
-                    "started {name} for this chat; it stops when nobody uses it any more"
-                ))?;
-            }
-            session
-        }
-        created => created?,
-    };
+    let is_stopped = is_stopped(&mut conversation, name);
+    let session = create(&mut conversation, name, answers)?;
+    if is_stopped && screen.is_interactive() {
+        screen.note(&format!(
+            "started {name} for this chat; it stops when nobody uses it any more"
+        ))?;
+    }
     let joined = Joined {
         conversation,
         session,
@@ -110,6 +106,7 @@ fn join(
         from_seq,
         answers: is_interactive,
         raw: false,
+        start: true,
     };
     let session = conversation.call("session.attach", &params)?;
     let joined = Joined {
@@ -127,19 +124,25 @@ fn talk(joined: Joined, config: &Config, screen: &mut Screen) -> Result<(), Comm
     }
 }
 
-/// A new session; `start` has the daemon start an agent that does not run, for as long as we are there.
+/// Whether there is such an agent and it does not run.
+fn is_stopped(conversation: &mut Conversation, agent: &str) -> bool {
+    let name = agent.to_owned();
+    let status: Result<AgentMeta, _> = conversation.call("agent.status", &NameParams { name });
+    status.is_ok_and(|agent| agent.pid.is_none())
+}
+
+/// A new session. An agent that does not run is started for as long as we are there.
 fn create(
     conversation: &mut Conversation,
     agent: &str,
     answers: bool,
-    start: bool,
 ) -> Result<SessionView, CommandError> {
     let params = SessionCreateParams {
         agent_name: agent.to_owned(),
         client_id: Some(CLIENT.to_owned()),
         stream: true,
         answers,
-        start,
+        start: true,
         ..SessionCreateParams::default()
     };
     conversation.call("session.create", &params)

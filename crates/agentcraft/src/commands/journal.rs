@@ -1,5 +1,7 @@
 //! `agentcraft journal`.
 
+use std::collections::VecDeque;
+
 use jiff::{Timestamp, tz::TimeZone};
 use wire::daemon::{JournalLine, JournalParams};
 
@@ -10,6 +12,9 @@ use crate::{
     error::CommandError,
     render::{Screen, journal_table},
 };
+
+/// How many lines one answer of the daemon has at most.
+const PAGE: u32 = 1000;
 
 pub(super) fn run(
     arguments: JournalArgs,
@@ -35,11 +40,39 @@ pub(super) fn run(
         grep: arguments.grep,
         limit: Some(arguments.limit),
     };
-    let lines: Vec<JournalLine> = Connection::open(config)?.call("journal.query", &params)?;
+    let mut connection = Connection::open(config)?;
+    let lines = match arguments.limit {
+        0..=PAGE => connection.call("journal.query", &params)?,
+        limit => newest(&mut connection, params, limit as usize)?,
+    };
     match arguments.format {
         ReportFormat::Json => lines.iter().try_for_each(|line| screen.json_line(line))?,
         ReportFormat::Table if lines.is_empty() => screen.note("nothing of that is recorded")?,
         ReportFormat::Table => screen.table(&journal_table(&lines))?,
     }
     Ok(())
+}
+
+/// More lines than one answer has: all of them are read, page by page, and the last ones kept.
+fn newest(
+    connection: &mut Connection,
+    params: JournalParams,
+    limit: usize,
+) -> Result<Vec<JournalLine>, CommandError> {
+    let mut lines: VecDeque<JournalLine> = VecDeque::new();
+    let mut after = 0;
+    loop {
+        let params = JournalParams {
+            after_seq: Some(after),
+            limit: None,
+            ..params.clone()
+        };
+        let page: Vec<JournalLine> = connection.call("journal.query", &params)?;
+        let Some(last) = page.last() else {
+            return Ok(lines.into());
+        };
+        after = last.seq;
+        lines.extend(page);
+        lines.drain(..lines.len().saturating_sub(limit));
+    }
 }

@@ -37,6 +37,9 @@ use instance::Instance;
 /// How long an agent has to end by itself once its input is closed, and to take what its client had written before.
 const EOF_GRACE: Duration = Duration::from_secs(3);
 
+/// How long it may take until an end is seen that came just before the client's own.
+const END_SEEN: Duration = Duration::from_millis(20);
+
 /// How long it has after SIGTERM: editors kill a proxy that does not go soon.
 const TERM_GRACE: Duration = Duration::from_secs(2);
 
@@ -194,34 +197,51 @@ fn carry_to_agent(
     input: OwnedFd,
     stdin: OwnedFd,
     folders: Option<FolderRewriter>,
-) -> io::Result<mpsc::Receiver<()>> {
+) -> io::Result<mpsc::Receiver<Left>> {
     let (over, is_over) = mpsc::channel(REPORTS_MAX);
     let carried = Arc::new(Carried::default());
     let (watched, counter, stuck) = (input.try_clone()?, carried.clone(), over.clone());
     let named = |name: &str| std::thread::Builder::new().name(name.into());
     named("carry").spawn(move || {
         let agent = io::PipeWriter::from(stdin);
-        // The agent's end of input comes after the report, or its exit could be taken for a crash.
         carry(io::PipeReader::from(input), &agent, folders, &carried);
-        let _ = over.blocking_send(()); // Nobody waits any more if the agent went first.
+        // The agent's end of input comes after somebody has looked whether it had ended, or it could be taken for the cause.
+        let (looking, looked) = std::sync::mpsc::channel();
+        let _ = over.blocking_send(Left(Some(looking))); // Nobody waits any more if the agent went first.
+        let _ = looked.recv(); // It is told by being dropped.
     })?;
     named("watch").spawn(move || {
         wait_until_stuck(watched, &counter, EOF_GRACE);
-        let _ = stuck.blocking_send(()); // As above.
+        let _ = stuck.blocking_send(Left(None)); // As above.
     })?;
     Ok(is_over)
 }
+
+/// The client is gone. As long as this lives, the agent is not told.
+#[derive(Debug)]
+struct Left(
+    #[expect(dead_code, reason = "It is held, and told by its drop.")]
+    Option<std::sync::mpsc::Sender<()>>,
+);
 
 /// Waits until somebody leaves, and ends what is left of the agent.
 async fn life(
     group: &platform::Group,
     guardian: &Guardian,
     signals: &mut Signals,
-    mut client_left: mpsc::Receiver<()>,
+    mut client_left: mpsc::Receiver<Left>,
 ) -> Over {
     let over = loop {
         tokio::select! { biased;
-            _ = client_left.recv() => break Over::ClientLeft,
+            left = client_left.recv() => {
+                // Editors close their side as soon as the agent closes its own: then it was the agent that ended.
+                let ended = tokio::time::timeout(END_SEEN, group.wait()).await;
+                drop(left);
+                break match ended {
+                    Ok(exit) if !exit.success() => Over::AgentEnded(exit),
+                    _ => Over::ClientLeft,
+                };
+            }
             () = signals.next() => break Over::Told,
             exit = group.wait() => break Over::AgentEnded(exit),
             () = guardian.died() => if guardian.respawn().is_err() {

@@ -61,10 +61,11 @@ pub(super) fn run(
     let mut talk = Talk::open(config, format, prompt.clone(), screen)?;
     if let Some(name) = &arguments.name {
         let answers = arguments.prompt != "-" && talk.screen.can_ask();
-        talk.session = match talk.join(&name.to_string(), arguments.session_id.as_deref(), answers)
-        {
+        let wanted = arguments.session_id.as_deref();
+        talk.session = match talk.join(&name.to_string(), wanted, answers, true) {
             Ok(session) => Some(session),
-            Err(error) if is_code(&error, &["AGENT_NOT_ATTACHED", "GENERIC_BUSINESS"]) => None,
+            // Not one of ours, so perhaps the program's own.
+            Err(error) if is_foreign(wanted) && is_code(&error, &["GENERIC_BUSINESS"]) => None,
             Err(error) => return Err(error),
         };
     }
@@ -101,7 +102,7 @@ pub(super) fn prompt(
     let mut talk = Talk::open(config, format, message.clone(), screen)?;
     let answers = arguments.message != "-" && talk.screen.can_ask();
     let name = arguments.name.to_string();
-    let session = talk.join(&name, arguments.session_id.as_deref(), answers)?;
+    let session = talk.join(&name, arguments.session_id.as_deref(), answers, false)?;
     talk.session = Some(session.clone());
     let params = AgentPromptParams {
         name,
@@ -133,12 +134,14 @@ impl<'a> Talk<'a> {
         })
     }
 
-    /// The session that the prompt goes to: the one asked for, or a new one.
+    /// The session that the prompt goes to: the one asked for, or a new one. An agent that does not run is started for
+    /// it if `start` says so.
     fn join(
         &mut self,
         agent: &str,
         session: Option<&str>,
         answers: bool,
+        start: bool,
     ) -> Result<String, CommandError> {
         let client_id = Some("command".to_owned());
         let view: SessionView = match session {
@@ -148,6 +151,7 @@ impl<'a> Talk<'a> {
                     session_id: session.to_owned(),
                     client_id,
                     answers,
+                    start,
                     ..SessionAttachParams::default()
                 },
             )?,
@@ -158,6 +162,7 @@ impl<'a> Talk<'a> {
                     client_id,
                     stream: true,
                     answers,
+                    start,
                     ..SessionCreateParams::default()
                 },
             )?,
@@ -345,6 +350,11 @@ pub(super) fn seq(event: &RawValue) -> u64 {
         .get("seq")
         .and_then(Value::as_u64)
         .unwrap_or(u64::MAX - 1)
+}
+
+/// Whether a session is named that is none of ours.
+fn is_foreign(session: Option<&str>) -> bool {
+    session.is_some_and(|id| !id.starts_with("s-"))
 }
 
 /// Whether the daemon answered with one of these constants.

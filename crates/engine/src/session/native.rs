@@ -68,6 +68,10 @@ pub struct Lent {
     pub to: mpsc::Sender<NativeRequest>,
     /// Methods that the driver knows and the client carries out instead. What the driver does not know always goes there.
     pub instead: Vec<&'static str>,
+    /// Tells it from every other client.
+    pub client: u64,
+    /// It has something to say to the agent; others only look on.
+    pub at_work: bool,
 }
 
 /// A conversation that a client opens in its agent's own words.

@@ -227,7 +227,7 @@ impl Incoming {
                 | MalformedKind::Bare,
                 None,
             ) => {
-                match (self.shared.reply_to_malformed)(malformed.error.clone()) {
+                match (self.shared.reply_to_malformed)(&malformed) {
                     Some(error) => {
                         let line = error_line(malformed.id.as_ref(), &error);
                         // Waiting for room here would let a peer that does not read stop our reading.

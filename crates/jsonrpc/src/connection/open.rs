@@ -8,10 +8,10 @@ use tokio::{
 };
 
 use super::{Incoming, Limits, Peer, calls::Calls, outbox::Outbox};
-use crate::ErrorObject;
+use crate::{ErrorObject, Malformed};
 
 /// What the peer is told of a line of its own that is no message.
-pub type ReplyToMalformed = fn(ErrorObject) -> Option<ErrorObject>;
+pub type ReplyToMalformed = fn(&Malformed) -> Option<ErrorObject>;
 
 /// A connection is its two halves; this names the act of making them.
 #[derive(Debug)]
@@ -29,7 +29,9 @@ impl Connection {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        Connection::with_reply_to_malformed(reader, writer, limits, Some)
+        Connection::with_reply_to_malformed(reader, writer, limits, |malformed| {
+            Some(malformed.error.clone())
+        })
     }
 
     /// As [`Connection::new`], with a say in how lines that are no message are answered: `reply`

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use domain::{
+    Name,
     session::WhenBusy,
     turn::{Answer, AskId, Stop},
 };
-use engine::{CreateSession, JournalQuery, Prompt, SessionView, TurnOptions, TurnOutcome};
+use engine::{CreateSession, JournalQuery, Loan, Prompt, SessionView, TurnOptions, TurnOutcome};
 use serde_json::{Value, value::RawValue};
 use wire::daemon::{
     JournalLine, JournalParams, Ok as Done, PromptResult, SessionAnswerParams, SessionAttachParams,
@@ -41,10 +42,7 @@ pub(super) async fn create(call: &Call) -> Result<SessionView, RpcError> {
     let engine = &call.service.engine;
     let target = params::target("agentName", &given.agent_name)?;
     let agent = engine.agent_for(&target).await?;
-    let loan = match given.start {
-        true => engine.borrow(&agent).await?,
-        false => None,
-    };
+    let loan = borrowed(call, given.start, &agent).await?;
     let create = CreateSession {
         agent,
         client: given.client_id.clone(),
@@ -53,7 +51,7 @@ pub(super) async fn create(call: &Call) -> Result<SessionView, RpcError> {
     let view = engine.sessions().create(create).await?;
     if let Some(mut loan) = loan {
         loan.is_for(&view.session_id);
-        call.attachments.keep(loan);
+        call.attachments.keep(loan).await;
     }
     let stream = given.stream.then_some(Stream {
         from: 1,
@@ -66,14 +64,23 @@ pub(super) async fn create(call: &Call) -> Result<SessionView, RpcError> {
         .await?)
 }
 
+/// The agent for as long as this connection needs it, where it is to be started for that.
+async fn borrowed(call: &Call, start: bool, agent: &Name) -> Result<Option<Loan>, RpcError> {
+    match start {
+        true => Ok(call.service.engine.borrow(agent).await?),
+        false => Ok(None),
+    }
+}
+
 pub(super) async fn attach(call: &Call) -> Result<SessionView, RpcError> {
     let given: SessionAttachParams = call.params()?;
-    let view = call
-        .service
-        .engine
-        .sessions()
-        .get(&given.session_id)
-        .await?;
+    let sessions = call.service.engine.sessions();
+    let view = sessions.get(&given.session_id).await?;
+    let agent = params::name("agentName", &view.agent_name)?;
+    if let Some(mut loan) = borrowed(call, given.start, &agent).await? {
+        loan.is_for(&view.session_id);
+        call.attachments.keep(loan).await;
+    }
     let stream = Stream {
         from: given.from_seq.unwrap_or(view.last_seq + 1),
         raw: given.raw,
@@ -239,8 +246,9 @@ pub(super) async fn journal(call: &Call) -> Result<Vec<JournalLine>, RpcError> {
         since: given.since,
         after_seq: given.after_seq,
         contains: given.grep,
-        newest: Some(given.limit.unwrap_or(JOURNAL_MAX).min(JOURNAL_MAX)),
+        limit: Some(given.limit.unwrap_or(JOURNAL_MAX).min(JOURNAL_MAX)),
     };
+    let is_forward = query.after_seq.is_some();
     let rows = call.service.engine.journal(query).await?;
     let line = |row: engine::JournalRow| JournalLine {
         seq: row.seq,
@@ -250,12 +258,15 @@ pub(super) async fn journal(call: &Call) -> Result<Vec<JournalLine>, RpcError> {
         session: row.session,
         body: serde_json::from_str(&row.body).unwrap_or(Value::String(row.body)),
     };
-    // The newest that fit: an answer is a line, too.
+    // As many as fit: an answer is a line, too.
     let mut bytes = 0;
     let fits = |row: &engine::JournalRow| {
         bytes += row.body.len() + LINE_OVERHEAD;
         bytes <= PAGE_BYTES
     };
+    if is_forward {
+        return Ok(rows.into_iter().take_while(fits).map(line).collect());
+    }
     let mut lines: Vec<JournalLine> = rows.into_iter().rev().take_while(fits).map(line).collect();
     lines.reverse();
     Ok(lines)

@@ -154,7 +154,7 @@ pub const METHODS: &[Method] = &[
     ),
     method(
         "session.attach",
-        "{ sessionId, clientId?, fromSeq?, answers?, raw? }",
+        "{ sessionId, clientId?, fromSeq?, answers?, raw?, start? }",
         "SessionLeaseInfo",
         &[GenericBusiness],
     ),

@@ -41,6 +41,9 @@ pub struct SessionAttachParams {
     /// Send events with the agent's own words beside their meaning.
     #[serde(default)]
     pub raw: bool,
+    /// Start the agent if it does not run, for as long as the connection lives.
+    #[serde(default)]
+    pub start: bool,
 }
 
 /// `session.prompt`.
