@@ -2,7 +2,7 @@
 
 mod limits;
 
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, io::Write, os::unix::net::UnixStream};
 
 use serde_json::{Value, json};
 use testkit::{RawClient, TestDaemon, eventually};
@@ -437,6 +437,55 @@ fn a_run_names_a_session_that_is_there_and_a_system_prompt_that_can_be_read() {
         refused.message
     );
     assert_eq!(client.ok("session.list", json!({})), json!([]));
+}
+
+#[test]
+fn a_session_that_looks_like_ours_and_is_not_there_is_no_new_conversation() {
+    let daemon = with_agent(json!({}));
+    for id in ["s-nope", "s-01a1e2d7"] {
+        let ran = daemon.cli(&["agent", "run", "a1", "-p", "hello", "--session-id", id]);
+        assert_ne!(ran.code, 0, "{ran:?}");
+        assert!(ran.stderr.contains("no session"), "{ran:?}");
+    }
+    assert_eq!(daemon.client().ok("session.list", json!({})), json!([]));
+}
+
+#[test]
+fn a_client_that_vanishes_while_it_attaches_is_not_attached() {
+    let daemon = with_agent(json!({}));
+    let mut client = daemon.client();
+    let id = session(&mut client);
+    let line = json!({"jsonrpc": "2.0", "id": 1, "method": "session.attach", "params": {"sessionId": id, "answers": true}});
+    for _ in 0..30 {
+        let mut socket = UnixStream::connect(daemon.socket()).unwrap();
+        socket.write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+    eventually("only the client that stays is attached", || {
+        client.ok("session.get", json!({"sessionId": id}))["clients"] == 1
+    });
+}
+
+#[test]
+fn the_journal_is_read_page_by_page_and_searched_as_it_is_shown() {
+    let daemon = with_agent(json!({}));
+    let mut client = daemon.client();
+    let id = session(&mut client);
+    let words = r#"say "quoted" C:\temp"#;
+    client.ok("session.prompt", json!({"sessionId": id, "text": words}));
+    let all = client.ok("journal.query", json!({}));
+    let all = all.as_array().unwrap();
+    let (mut after, mut paged) = (0, Vec::new());
+    loop {
+        let page = client.ok("journal.query", json!({"afterSeq": after, "limit": 2}));
+        let Some(last) = page.as_array().unwrap().last() else {
+            break;
+        };
+        after = last["seq"].as_i64().unwrap();
+        paged.extend(page.as_array().unwrap().iter().cloned());
+    }
+    assert_eq!(&paged[..all.len()], &all[..]);
+    let found = client.ok("journal.query", json!({"grep": words}));
+    assert!(!found.as_array().unwrap().is_empty());
 }
 
 #[test]
