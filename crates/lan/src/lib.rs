@@ -11,6 +11,7 @@ mod driver;
 mod error;
 mod forge;
 mod gate;
+mod heard;
 mod intents;
 mod lan;
 mod pairing;

@@ -72,7 +72,7 @@ impl Intents {
             }
         };
         self.pace().worked(&peer.agent_id);
-        self.still_there(peer).await;
+        self.inner.peers.heard(&peer.agent_id);
         let within = options.within.unwrap_or(WITHIN).min(WITHIN_MAX);
         leg.run_id = begun.run.run_id.clone();
         let asker = Asker {
@@ -288,10 +288,6 @@ impl Intents {
         }
         leg.status = LegStatus::Failed;
         leg.error = Some(LegError::from(error));
-    }
-
-    async fn still_there(&self, peer: &Peer) {
-        let _ = self.inner.peers.answered(&peer.agent_id).await; // It may have been removed meanwhile.
     }
 
     /// Who answered what, and why: the human can look it up.

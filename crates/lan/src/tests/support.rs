@@ -132,8 +132,10 @@ pub(crate) async fn serve(router: Router, tasks: &Tasks) -> String {
 pub(crate) fn serve_on(listener: tokio::net::TcpListener, router: Router, tasks: &Tasks) -> String {
     let url = format!("http://{}", listener.local_addr().unwrap());
     tasks.spawn(|stop| async move {
-        let served = axum::serve(listener, router);
-        stop.run_until_cancelled(served.into_future()).await
+        // Connections that are kept open end too, as they do with a process.
+        axum::serve(listener, router)
+            .with_graceful_shutdown(stop.cancelled_owned())
+            .await
     });
     url
 }
