@@ -4,7 +4,8 @@ use std::{path::Path, sync::Arc};
 
 use domain::turn::Raw;
 use engine::{
-    About, AttachAs, CreateSession, EngineError, Lent, NativeOpen, NativeSession, OpenConversation,
+    About, AttachAs, Clash, CreateSession, EngineError, Lent, NativeOpen, NativeSession,
+    OpenConversation,
 };
 use jsonrpc::{ErrorObject, Responder};
 use serde_json::{Value, value::RawValue};
@@ -254,6 +255,7 @@ impl Wanted {
             open: NativeOpen {
                 method: method.to_owned(),
                 params: convert::raw(&admitted.params),
+                clash: Clash::TemplateWins,
             },
             refused: admitted.refused,
         })

@@ -4,8 +4,10 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use catalog::McpServer;
 use domain::turn::Raw;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{CreateSession, Driver, DriverError, EngineError, SessionView};
@@ -25,6 +27,41 @@ pub struct NativeOpen {
     pub method: String,
     /// Its params.
     pub params: Raw,
+    /// Earlier records do not say; theirs is the rule that was the only one.
+    #[serde(default)]
+    pub clash: Clash,
+}
+
+/// Whose MCP server an agent is told of where its template and whoever opens the conversation have one of the same name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clash {
+    #[default]
+    TemplateWins,
+    /// As in a workflow, whose agents work for whoever runs it.
+    OpenerWins,
+}
+
+impl NativeOpen {
+    /// Those of the template that are told beside the ones of this request.
+    pub(crate) fn beside(&self, template: Vec<McpServer>) -> Vec<McpServer> {
+        if self.clash == Clash::TemplateWins {
+            return template; // Drivers leave out what the template has already.
+        }
+        let params: Value = serde_json::from_str(&self.params.frame).unwrap_or_default();
+        let brought = params["mcpServers"].as_array();
+        let is_brought = |server: &McpServer| {
+            let name = Some(server.name.as_str());
+            let names = brought.into_iter().flatten();
+            names
+                .into_iter()
+                .any(|brought| brought["name"].as_str() == name)
+        };
+        template
+            .into_iter()
+            .filter(|server| !is_brought(server))
+            .collect()
+    }
 }
 
 /// A message of a client's that only the agent's own protocol has words for.
