@@ -20,6 +20,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tracing::{debug, warn};
 
 use crate::{
+    advice::Offer,
     client::{Address, Certificate, Client, ClientError, builder},
     error::LanError,
     forge::Forge,
@@ -265,6 +266,23 @@ impl Peers {
         let made = Arc::new(Index::new(skills));
         *index = Some(made.clone());
         made
+    }
+
+    /// Everything that somebody could be asked for now.
+    pub(crate) fn offers(&self) -> Vec<Offer> {
+        let known = self.known();
+        let online = known.values().filter(|peer| peer.status == Status::Online);
+        let offers = online.flat_map(|peer| {
+            let manifest = peer.manifest.iter();
+            let capabilities = manifest.flat_map(|manifest| &manifest.capabilities);
+            capabilities.map(|capability| Offer {
+                peer: peer.agent_id.clone(),
+                peer_name: peer.alias.to_string(),
+                capability: capability.id.clone(),
+                description: capability.description.clone(),
+            })
+        });
+        offers.collect()
     }
 
     /// Keeps what has changed of a peer, then shows it.

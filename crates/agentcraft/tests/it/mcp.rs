@@ -243,6 +243,47 @@ fn without_initialize_every_request_says_who_asks() {
 }
 
 #[test]
+fn what_peers_can_do_is_a_tool_each_and_calling_one_asks_that_node() {
+    let peer = node().listening().start();
+    templates(&peer);
+    let mut there = peer.client();
+    there.ok("agent.create", json!({"name": "echo", "template": "echo"}));
+    there.ok("agent.start", json!({"name": "echo"}));
+    let here = node().listening().start();
+    let mut server = Server::initialized(&here);
+    let names = |server: &mut Server| -> Vec<String> {
+        let listed = server.ok("tools/list", json!({}));
+        let tools = listed["tools"].as_array().unwrap().iter();
+        tools
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert!(
+        !names(&mut server)
+            .iter()
+            .any(|name| name.starts_with("peer_"))
+    );
+    let token = here.scratch("peer.token");
+    std::fs::create_dir_all(here.scratch("")).unwrap();
+    std::fs::write(&token, peer.token()).unwrap();
+    let token = token.to_str().unwrap();
+    let added = here.cli(&["peer", "add", &peer.url(), "--token-file", token]);
+    assert_eq!(added.code, 0, "{added:?}");
+    let tool = names(&mut server)
+        .into_iter()
+        .find(|name| name.starts_with("peer_"));
+    let tool = tool.expect("the agent there is a skill of the peer");
+    assert!(tool.ends_with("_echo"), "{tool}");
+    let done = server.tool(&tool, json!({"text": "hello from a model"}));
+    let said = done["structuredContent"]["text"]
+        .as_str()
+        .unwrap_or_default();
+    assert!(said.contains("hello from a model"), "{done}");
+    let wrong = server.tool("peer_nobody_nothing", json!({"text": "x"}));
+    assert_eq!(wrong["isError"], true, "{wrong}");
+}
+
+#[test]
 fn a_daemon_that_is_not_there_or_was_restarted_is_found_when_it_is_back() {
     let mut daemon = node().stopped();
     let mut server = Server::initialized(&daemon);

@@ -141,3 +141,42 @@ pub enum OpenError {
     #[error(transparent)]
     Agent(#[from] DriverError),
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::{Name, turn::Dialect};
+
+    use super::*;
+
+    #[test]
+    fn in_a_workflow_the_editors_server_wins_over_the_one_of_an_agents_template() {
+        let own = |name: &str| McpServer {
+            name: Name::parse(name).unwrap(),
+            description: None,
+            command: "own".to_owned(),
+            args: Vec::new(),
+            env: Default::default(),
+        };
+        let left = |clash| {
+            let frame = r#"{"mcpServers":[{"name":"files","command":"theirs"}]}"#;
+            let open = NativeOpen {
+                method: "session/new".to_owned(),
+                params: Raw {
+                    dialect: Dialect::Acp,
+                    frame: frame.into(),
+                },
+                clash,
+            };
+            let left = open.beside(vec![own("files"), own("git")]);
+            let names = left.iter().map(|server| server.name.to_string());
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(left(Clash::OpenerWins), ["git"]);
+        // For an editor alone with an agent the template stays the owner's word; the driver leaves out the other one.
+        assert_eq!(left(Clash::TemplateWins), ["files", "git"]);
+        // Sessions that were kept before this could be said.
+        let earlier = r#"{"method":"session/new","params":{"dialect":"acp","frame":"{}"}}"#;
+        let earlier: NativeOpen = serde_json::from_str(earlier).unwrap();
+        assert_eq!(earlier.clash, Clash::TemplateWins);
+    }
+}
