@@ -308,9 +308,9 @@ impl Face {
         expects: Expects,
     ) -> Result<Box<RawValue>, ErrorObject> {
         let sessions = self.engine.sessions();
-        let room = named_session(params).and_then(|shown| self.room(&shown).ok());
-        let (driver, conversation) = match room {
-            Some(room) => {
+        let (driver, conversation) = match named_session(params) {
+            Some(shown) => {
+                let room = self.room(&shown)?;
                 let open = opening::open(self, &room).await?;
                 (open.driver, Some(open.conversation))
             }

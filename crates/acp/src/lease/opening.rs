@@ -184,9 +184,17 @@ async fn find(face: &Face, shown: &str) -> Result<Option<String>, ErrorObject> {
     let driver = sessions.driver(&face.agent);
     let driver = driver.map_err(|error| error::of_engine(&error))?;
     match driver.said(About::Agent) {
-        Some(_) => Ok(None),
-        None => Err(error::unknown_session(shown)),
+        Some(hello) if takes_up(&hello) => Ok(None),
+        Some(_) | None => Err(error::unknown_session(shown)),
     }
+}
+
+/// Whether the agent has sessions of its own that outlive a conversation; one that has not would take any id for a new one.
+fn takes_up(hello: &Raw) -> bool {
+    let said: Value = serde_json::from_str(&hello.frame).unwrap_or_default();
+    let capabilities = &said["agentCapabilities"];
+    let resumes = &capabilities["sessionCapabilities"]["resume"];
+    capabilities["loadSession"] == true || resumes.is_object() || *resumes == true
 }
 
 async fn create(

@@ -162,10 +162,13 @@ impl Server {
     /// Begins a call and waits until the agent is at work.
     fn begin(&mut self, name: &str, arguments: Value) -> u64 {
         let id = self.send("tools/call", json!({"name": name, "arguments": arguments}));
+        let token = json!(format!("token-{id}"));
         loop {
             let message = self.read();
             assert_ne!(message["id"], json!(id), "{message}");
-            if message["method"] == "notifications/progress" {
+            // Others that are under way tell of theirs too.
+            let is_progress = message["method"] == "notifications/progress";
+            if is_progress && message["params"]["progressToken"] == token {
                 return id;
             }
         }
