@@ -1,17 +1,19 @@
 //! Everything that can take a turn: which driver serves which agent.
 
 use std::{
+    hash::{DefaultHasher, Hash, Hasher},
     path::PathBuf,
     sync::{Arc, OnceLock},
 };
 
 use domain::chain::Ourselves;
 use engine::{
-    DriverError, DriverSurroundings, Drivers, EndpointAgent, EndpointDrivers, Engine, Records,
+    Driver, DriverError, DriverSurroundings, Drivers, EndpointAgent, EndpointDrivers, Engine,
+    Records,
 };
 use runner::Shelf;
 use runs::Calls;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::config::{Config, Environment};
 
@@ -115,8 +117,10 @@ impl Endpoints {
             }
             _ => own.plain().endpoint.make(agent),
         });
+        let peers = self.peers.clone();
         Drivers {
-            endpoint,
+            endpoint: endpoint
+                .stamped(move |_, config| peers.get().map_or(0, |peers| stamp(peers, config))),
             ..self.plain()
         }
     }
@@ -135,7 +139,7 @@ impl Endpoints {
                     let chain = Arc::new(move |name: &str, prompt: &str| calls.chain(name, prompt));
                     Ok(own.joined.driver(&agent, chain))
                 }
-                "peer" => runs::PeerDriver::make(&own.located(agent)?, calls.clone()),
+                "peer" => own.peer(agent, calls.clone()),
                 "a2a" => a2a::driver(agent),
                 "delegation" => lending.driver(&own.located(agent)?),
                 other => Err(DriverError::Unsupported {
@@ -145,11 +149,20 @@ impl Endpoints {
         }
     }
 
+    /// The driver of an agent on one node. Of a node that is named, each turn tells whether it is there.
+    fn peer(&self, agent: EndpointAgent, calls: Calls) -> Result<Arc<dyn Driver>, DriverError> {
+        let node = named_node(&agent.config).map(str::to_owned);
+        let driver = runs::PeerDriver::make(&self.located(agent)?, calls)?;
+        Ok(match (node, self.peers.get()) {
+            (Some(node), Some(peers)) => peers.heard_through(node, driver),
+            (None, _) | (_, None) => driver,
+        })
+    }
+
     /// Says where a node is that is only named. The token is looked up for each driver, so that it is kept in one place.
     fn located(&self, mut agent: EndpointAgent) -> Result<EndpointAgent, DriverError> {
-        let node = match (agent.config.get("url"), agent.config.get("node")) {
-            (None, Some(Value::String(node))) => node,
-            _ => return Ok(agent),
+        let Some(node) = named_node(&agent.config) else {
+            return Ok(agent);
         };
         let unsupported = |what: String| DriverError::Unsupported { what };
         let peers = self.peers.get().ok_or_else(|| {
@@ -193,4 +206,24 @@ impl Endpoints {
         let _ = self.memory.set(engine.records()); // There is one engine.
         let _ = self.engine.set(engine.clone()); // As above.
     }
+}
+
+/// The node that a template means by its name alone.
+fn named_node(config: &Map<String, Value>) -> Option<&str> {
+    match (config.get("url"), config.get("node")) {
+        (None, Some(Value::String(node))) => Some(node),
+        _ => None,
+    }
+}
+
+/// Another one once the node that is meant is reached in another way, or is not known any more.
+fn stamp(peers: &lan::Peers, config: &Map<String, Value>) -> u64 {
+    let Some(node) = named_node(config) else {
+        return 0;
+    };
+    let address = peers.address(node).ok();
+    let known = address.map(|address| (address.url, address.token, address.fingerprint));
+    let mut hasher = DefaultHasher::new();
+    known.hash(&mut hasher);
+    hasher.finish()
 }

@@ -1,5 +1,6 @@
 //! The node on the network: one port, and every face behind it.
 
+mod adviser;
 mod faces;
 mod grants;
 mod lender;

@@ -37,6 +37,41 @@ impl Caller {
     }
 }
 
+/// What every right begins with. A token for another word would open nothing, and whoever mistyped it would not be told.
+const WORDS: [&str; 10] = [
+    "a2a",
+    "dashboard",
+    "delegations",
+    "exchange",
+    "mcp",
+    "metrics",
+    "office",
+    "peers",
+    "runs",
+    "tokens",
+];
+
+impl Rights {
+    /// Why one of these cannot be granted, in words; nothing if all of them open something.
+    pub fn mistake(&self) -> Option<String> {
+        let Self::Only(rights) = self else {
+            return None;
+        };
+        if rights.is_empty() {
+            return Some("a token without any right opens nothing".to_owned());
+        }
+        let wrong = rights.iter().find(|right| {
+            let mut parts = right.split(':');
+            let is_known = parts.next().is_some_and(|word| WORDS.contains(&word));
+            !is_known || parts.any(str::is_empty)
+        })?;
+        let known = WORDS.join(", ");
+        Some(format!(
+            "{wrong:?} is no right: they are {known}, and what follows one of these after a colon"
+        ))
+    }
+}
+
 fn covers(granted: &str, right: &str) -> bool {
     right
         .strip_prefix(granted)
@@ -86,5 +121,19 @@ mod tests {
             assert_eq!(caller.may(right), may, "{right}");
         }
         assert!(Caller::owner().may("anything"));
+    }
+
+    #[test]
+    fn a_right_that_would_open_nothing_is_a_mistake() {
+        let only = |right: &str| Rights::Only(BTreeSet::from([right.to_owned()]));
+        for good in ["runs", "runs:news", "office:computer:studio", "peers"] {
+            assert_eq!(only(good).mistake(), None, "{good}");
+        }
+        for bad in ["nonsense", "run", "Runs", "", "runs:", ":runs", "runs::x"] {
+            let words = only(bad).mistake().unwrap();
+            assert!(words.contains("they are a2a"), "{words}");
+        }
+        assert!(Rights::Only(BTreeSet::new()).mistake().is_some());
+        assert_eq!(Rights::All.mistake(), None);
     }
 }

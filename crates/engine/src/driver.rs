@@ -218,7 +218,10 @@ pub struct EndpointAgent {
 
 /// Makes the drivers of agents without a program; nothing if this build has none for the backend.
 #[derive(Clone)]
-pub struct EndpointDrivers(Arc<MakeEndpoint>);
+pub struct EndpointDrivers {
+    make: Arc<MakeEndpoint>,
+    stamp: Arc<StampOf>,
+}
 
 impl fmt::Debug for EndpointDrivers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -228,11 +231,28 @@ impl fmt::Debug for EndpointDrivers {
 
 type MakeEndpoint = dyn Fn(EndpointAgent) -> Result<Arc<dyn Driver>, DriverError> + Send + Sync;
 
+type StampOf = dyn Fn(&str, &Map<String, Value>) -> u64 + Send + Sync;
+
 impl EndpointDrivers {
     pub fn new(
         make: impl Fn(EndpointAgent) -> Result<Arc<dyn Driver>, DriverError> + Send + Sync + 'static,
     ) -> Self {
-        Self(Arc::new(make))
+        Self {
+            make: Arc::new(make),
+            stamp: Arc::new(|_, _| 0),
+        }
+    }
+
+    /// With a function of the backend and its configuration that changes whenever a driver has to be made anew.
+    #[must_use]
+    pub fn stamped(
+        self,
+        stamp: impl Fn(&str, &Map<String, Value>) -> u64 + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            stamp: Arc::new(stamp),
+            ..self
+        }
     }
 
     /// A node without any.
@@ -249,7 +269,13 @@ impl EndpointDrivers {
 
     /// The driver of this agent.
     pub fn make(&self, agent: EndpointAgent) -> Result<Arc<dyn Driver>, DriverError> {
-        (self.0)(agent)
+        (self.make)(agent)
+    }
+
+    /// A driver that was made under another stamp knows what no longer holds.
+    pub(crate) fn stamp(&self, backend: &str, config: Option<&Map<String, Value>>) -> u64 {
+        let none = Map::new();
+        (self.stamp)(backend, config.unwrap_or(&none))
     }
 }
 

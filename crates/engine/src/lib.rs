@@ -32,7 +32,7 @@ pub use event_log::{EventLog, Page};
 pub use library::{FileProblems, Library, Validation};
 pub use records::{Keep, Note, Records, Stored, Which};
 pub use session::{
-    About, AttachAs, CreateSession, EventReader, Expects, Lent, NativeAnswer, NativeMessage,
+    About, AttachAs, Clash, CreateSession, EventReader, Expects, Lent, NativeAnswer, NativeMessage,
     NativeOpen, NativeRequest, NativeSession, OpenConversation, OpenError, Prompt, SessionView,
     Sessions, Thread, TurnOutcome,
 };

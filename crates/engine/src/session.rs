@@ -12,8 +12,8 @@ mod task;
 mod work;
 
 pub use native::{
-    About, Expects, Lent, NativeAnswer, NativeMessage, NativeOpen, NativeRequest, NativeSession,
-    OpenConversation, OpenError, Thread,
+    About, Clash, Expects, Lent, NativeAnswer, NativeMessage, NativeOpen, NativeRequest,
+    NativeSession, OpenConversation, OpenError, Thread,
 };
 pub use reader::EventReader;
 pub(crate) use record::SessionRecord;

@@ -101,6 +101,8 @@ pub enum Decision {
 pub enum AnsweredBy {
     Rule,
     Context,
+    /// The one that the owner has named for it.
+    Agent,
     Human,
 }
 

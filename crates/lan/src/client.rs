@@ -12,6 +12,9 @@ pub(crate) use pinning::{Seen, normal};
 /// How long a peer on the local network may take to be reached: whoever asks is told within three seconds that it is away.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 
+/// How long a connection that nobody uses stays open.
+const IDLE_MAX: Duration = Duration::from_secs(90);
+
 /// How long an answer may take; runs are asked for asynchronously, so no answer waits for work.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
@@ -109,15 +112,7 @@ impl Client {
             url: base.clone(),
             why,
         };
-        let mut builder = reqwest::Client::builder()
-            .connect_timeout(CONNECT_WITHIN)
-            .timeout(ANSWER_WITHIN)
-            // A connection that was kept open may lead to a machine that is gone.
-            .tcp_user_timeout(CONNECT_WITHIN)
-            // Peers are near; what the environment says of proxies is about the world outside.
-            .no_proxy()
-            // A token must not follow a redirect to somebody else.
-            .redirect(reqwest::redirect::Policy::none());
+        let mut builder = builder();
         match &address.certificate {
             Certificate::Roots => {}
             Certificate::Pinned(fingerprint) => {
@@ -136,6 +131,12 @@ impl Client {
             }
         }
         let http = builder.build().map_err(|error| wrong(error.to_string()))?;
+        Self::over(http, address)
+    }
+
+    /// A client over connections that others use too; what they trust must be what the address says.
+    pub(crate) fn over(http: reqwest::Client, address: Address) -> Result<Self, ClientError> {
+        let base = base_of(&address.url)?;
         let token = match address.certificate {
             Certificate::Learn(_) => None,
             Certificate::Roots | Certificate::Pinned(_) => address.token,
@@ -265,6 +266,21 @@ impl Client {
             ClientError::Lost { url, why }
         }
     }
+}
+
+/// How every peer is spoken to, apart from its certificate.
+pub(crate) fn builder() -> reqwest::ClientBuilder {
+    reqwest::Client::builder()
+        .connect_timeout(CONNECT_WITHIN)
+        .timeout(ANSWER_WITHIN)
+        // A connection that was kept open may lead to a machine that is gone.
+        .tcp_user_timeout(CONNECT_WITHIN)
+        // Longer than the time between two looks at a peer, so that these need no new connection.
+        .pool_idle_timeout(IDLE_MAX)
+        // Peers are near; what the environment says of proxies is about the world outside.
+        .no_proxy()
+        // A token must not follow a redirect to somebody else.
+        .redirect(reqwest::redirect::Policy::none())
 }
 
 /// Servers of the standard write null where they have nothing to say.

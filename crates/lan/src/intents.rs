@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::{
+    advice::{Advisers, Offer},
     answers::{AnswerRule, AnsweredBy},
     error::LanError,
     peer::Peer,
@@ -60,10 +61,16 @@ pub struct Intents {
 struct Inner {
     peers: Peers,
     tasks: Tasks,
-    rules: Vec<AnswerRule>,
-    human: Option<Arc<dyn Human>>,
+    deciding: Deciding,
     sessions: Sessions,
     pace: Mutex<Pace>,
+}
+
+/// Who decides: what the owner has set once for all, whoever is there, and agents in their place.
+pub(crate) struct Deciding {
+    pub(crate) rules: Vec<AnswerRule>,
+    pub(crate) human: Option<Arc<dyn Human>>,
+    pub(crate) advisers: Advisers,
 }
 
 impl fmt::Debug for Intents {
@@ -77,6 +84,8 @@ impl fmt::Debug for Intents {
 pub struct IntentOptions {
     /// Only to this peer: by its id, what it is called here, or its address.
     pub peer: Option<String>,
+    /// What the peer that is named shall do it with; whatever fits best unless it is said.
+    pub capability: Option<String>,
     /// To how many peers at once; one unless it is said.
     pub fan_out: Option<usize>,
     /// The main session it belongs to; sessions at peers go on with it.
@@ -105,18 +114,12 @@ impl fmt::Debug for IntentOptions {
 }
 
 impl Intents {
-    pub(crate) fn new(
-        peers: Peers,
-        tasks: Tasks,
-        rules: Vec<AnswerRule>,
-        human: Option<Arc<dyn Human>>,
-    ) -> Self {
+    pub(crate) fn new(peers: Peers, tasks: Tasks, deciding: Deciding) -> Self {
         let sessions = Sessions::new(peers.records().clone());
         let inner = Inner {
             peers,
             tasks,
-            rules,
-            human,
+            deciding,
             sessions,
             pace: Mutex::default(),
         };
@@ -187,7 +190,7 @@ impl Intents {
             });
         }
         let mut options = options;
-        options.human = options.human.or_else(|| self.inner.human.clone());
+        options.human = options.human.or_else(|| self.inner.deciding.human.clone());
         if options.chain.is_empty() {
             options.chain = self.inner.peers.node().begin();
         }
@@ -198,7 +201,7 @@ impl Intents {
                 ),
             });
         }
-        let candidates = self.candidates(&text, &options)?;
+        let candidates = self.candidates(&text, &options).await?;
         let wanted = options
             .fan_out
             .unwrap_or(1)
@@ -232,22 +235,36 @@ impl Intents {
     }
 
     /// Whoever could do it, each once, the best first; nobody who is in the chain already.
-    fn candidates(&self, text: &str, options: &IntentOptions) -> Result<Vec<Candidate>, LanError> {
+    async fn candidates(
+        &self,
+        text: &str,
+        options: &IntentOptions,
+    ) -> Result<Vec<Candidate>, LanError> {
         let peers = &self.inner.peers;
         let mut ranked = peers.index().route(text);
         if let Some(said) = &options.peer {
             let peer = peers.find(said)?;
-            ranked.retain(|ranked| ranked.peer == peer.agent_id);
+            let wanted = options.capability.as_deref();
+            ranked.retain(|ranked| {
+                ranked.peer == peer.agent_id
+                    && wanted.is_none_or(|wanted| ranked.capability == wanted)
+            });
             let best = ranked.into_iter().next();
             let candidate = Candidate {
                 why: best.as_ref().map_or("it was named".to_owned(), |best| {
                     format!("it was named; {}", best.why)
                 }),
                 score: best.as_ref().map_or(0.0, |best| best.score),
-                capability: best.map(|best| best.capability),
+                capability: options
+                    .capability
+                    .clone()
+                    .or(best.map(|best| best.capability)),
                 peer,
             };
             return Ok(vec![candidate]);
+        }
+        if self.inner.deciding.advisers.have_router() {
+            ranked = self.advised(text, ranked).await;
         }
         let mut candidates: Vec<Candidate> = Vec::new();
         for ranked in ranked {
@@ -273,6 +290,36 @@ impl Intents {
             });
         }
         Ok(candidates)
+    }
+
+    /// As the router of the owner's choice has it; where it cannot be followed, as the words have it, and that is said.
+    async fn advised(&self, text: &str, ranked: Vec<Ranked>) -> Vec<Ranked> {
+        let mut offers = self.inner.peers.offers();
+        // Those that fit by their words come first, for a router is not shown a thousand.
+        let place = |offer: &Offer| {
+            let is_it = |one: &Ranked| one.peer == offer.peer && one.capability == offer.capability;
+            ranked.iter().position(is_it).unwrap_or(usize::MAX)
+        };
+        offers.sort_by_key(place);
+        match self.inner.deciding.advisers.choose(text, offers).await {
+            Ok(choice) => {
+                let chosen = (1..).zip(choice.chosen).map(|(place, offer)| Ranked {
+                    peer: offer.peer,
+                    capability: offer.capability,
+                    score: 1.0 / f64::from(place),
+                    why: choice.why.clone(),
+                });
+                chosen.collect()
+            }
+            Err(why) => {
+                tracing::warn!(why, "an intent is routed by its words");
+                let said = ranked.into_iter().map(|one| Ranked {
+                    why: format!("{}; {why}", one.why),
+                    ..one
+                });
+                said.collect()
+            }
+        }
     }
 
     /// Takes candidates from the pool until one takes the intent.

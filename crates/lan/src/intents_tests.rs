@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     peer::Status,
-    test_support::{FakeHuman, FakePeer, Manner, Setup, TestNode},
+    test_support::{FakeAdviser, FakeHuman, FakePeer, Manner, Setup, TestNode},
 };
 
 const RADIO: &[(&str, &str)] = &[("radio", "电台搜索与播放控制 plays radio stations")];
@@ -375,4 +375,93 @@ async fn a_cancelled_intent_is_cancelled_at_the_peer() {
     cancel.cancel();
     let intent = node.lan.intents().send("radio", options).await.unwrap();
     assert_eq!(intent.legs[0].status, LegStatus::Cancelled);
+}
+
+#[tokio::test]
+async fn an_agent_that_the_owner_has_named_chooses_who_does_it_and_says_why() {
+    let router = FakeAdviser::saying("{\"choices\": [2], \"why\": \"music is relaxing\"}");
+    let setup = Setup {
+        name: "desk",
+        router: Some(router.clone()),
+        ..Setup::default()
+    };
+    let node = TestNode::start(setup).await;
+    let radio = FakePeer::start("nova9", RADIO, Manner::Does("正在播放")).await;
+    let news = FakePeer::start("tablet", NEWS, Manner::Does("news")).await;
+    node.knows(&radio).await;
+    node.knows(&news).await;
+    // By its words this is for the radio, and that one is shown first.
+    let send = async |text: &str| {
+        let intents = node.lan.intents();
+        intents.send(text, IntentOptions::default()).await.unwrap()
+    };
+    let intent = send("放电台").await;
+    let leg = &intent.legs[0];
+    assert_eq!(leg.peer_name, "tablet", "{intent:?}");
+    assert_eq!(leg.why, "wise chose it: music is relaxing");
+    let asked = router.asked().remove(0);
+    assert!(
+        asked.contains("放电台") && asked.contains("1. radio of nova9"),
+        "{asked}"
+    );
+}
+
+#[tokio::test]
+async fn a_router_that_is_not_understood_leaves_the_choice_to_the_words() {
+    let setup = Setup {
+        name: "desk",
+        router: Some(FakeAdviser::saying("I would play some jazz.")),
+        ..Setup::default()
+    };
+    let node = TestNode::start(setup).await;
+    let radio = FakePeer::start("nova9", RADIO, Manner::Does("正在播放")).await;
+    node.knows(&radio).await;
+    let sent = node.lan.intents().send("放电台", IntentOptions::default());
+    let intent = sent.await.unwrap();
+    assert_eq!(intent.status, IntentStatus::Completed);
+    assert!(
+        intent.legs[0].why.contains("wise did not answer"),
+        "{intent:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_agent_answers_for_the_human_and_what_cannot_be_undone_still_reaches_them() {
+    let sure = "{\"answer\": \"A4\", \"confidence\": 0.9, \"because\": \"letters\"}";
+    for (asked, severity, by) in [
+        ("Which format?", json!({}), Some(AnsweredBy::Agent)),
+        (
+            "Which format?",
+            json!({ "severity": "destructive", "reversible": false }),
+            None,
+        ),
+    ] {
+        let answerer = FakeAdviser::saying(sure);
+        let setup = Setup {
+            name: "desk",
+            answerer: Some(answerer.clone()),
+            ..Setup::default()
+        };
+        let node = TestNode::start(setup).await;
+        let peer = FakePeer::start("nova9", RADIO, Manner::Asks(asked, severity)).await;
+        node.knows(&peer).await;
+        let sent = node.lan.intents().send("放电台", IntentOptions::default());
+        let intent = sent.await.unwrap();
+        let answered = intent.legs[0].answers.first();
+        assert_eq!(answered.map(|answered| answered.by), by, "{intent:?}");
+        let is_waiting = intent.status == IntentStatus::Awaiting;
+        assert_eq!(
+            (is_waiting, answerer.asked().len()),
+            match by {
+                Some(_) => (false, 1),
+                None => (true, 0),
+            }
+        );
+        if let Some(answered) = answered {
+            assert_eq!((answered.answer.as_str(), answered.confidence), ("A4", 0.9));
+            let told = node.journal("intent.answered").await;
+            assert_eq!(told[0]["by"], "agent", "{told:?}");
+            assert_eq!(told[0]["because"], "wise answered: letters");
+        }
+    }
 }

@@ -13,15 +13,16 @@ use tracing::debug;
 use uuid::Uuid;
 
 use crate::{
+    advice::Advisers,
     answers::AnswerRule,
     discovery::{self, Discovery, Start},
     error::LanError,
     forge::Forge,
     gate,
-    intents::Intents,
+    intents::{Deciding, Intents},
     pairing::Pairing,
     peers::{NewPeer, Peers},
-    ports::{Grants, Human},
+    ports::{Adviser, Grants, Human},
     probe,
     reach::Reach,
     routes,
@@ -56,6 +57,10 @@ pub struct LanConfig {
 pub struct Ports {
     pub grants: Arc<dyn Grants>,
     pub human: Option<Arc<dyn Human>>,
+    /// Chooses who does an intent, instead of the comparison of words.
+    pub router: Option<Arc<dyn Adviser>>,
+    /// Answers what peers ask and neither rules nor the human's own words do.
+    pub answerer: Option<Arc<dyn Adviser>>,
 }
 
 impl fmt::Debug for Ports {
@@ -96,7 +101,13 @@ impl Lan {
             }
             discovery::start(start, &peers, &tasks);
         }
-        let intents = Intents::new(peers.clone(), tasks.clone(), config.rules, ports.human);
+        let advisers = Advisers::new(ports.router, ports.answerer);
+        let deciding = Deciding {
+            rules: config.rules,
+            human: ports.human,
+            advisers,
+        };
+        let intents = Intents::new(peers.clone(), tasks.clone(), deciding);
         let pairing = Pairing::new(
             peers.clone(),
             ports.grants,

@@ -3,6 +3,7 @@
 //! [`Lan`] puts the parts together. `terms`, `rank`, `answers`, `announcement` and the code of a pairing decide without
 //! touching anything; the rest speaks to peers, keeps what it learns, and writes skills.
 
+mod advice;
 mod announcement;
 mod answers;
 mod client;
@@ -11,6 +12,7 @@ mod driver;
 mod error;
 mod forge;
 mod gate;
+mod heard;
 mod intents;
 mod lan;
 mod pairing;
@@ -41,7 +43,7 @@ pub use lan::{Lan, LanConfig, Ports, agent_id};
 pub use pairing::{Asked, Grant, Hours, Pairing, RequestView, StandingStatus};
 pub use peer::{CapabilityView, Origin, PeerView, Status};
 pub use peers::{NewPeer, PEERS_MAX, Peers, Ping};
-pub use ports::{Grants, Human, Issued, PortFuture};
+pub use ports::{Adviser, Grants, Human, Issued, PortFuture};
 pub use probe::PROBE_PORT;
 pub use rank::{Index, Ranked, Skill, route};
 pub use reach::Reach;

@@ -255,6 +255,7 @@ impl Pairing {
 
     /// The owner has typed the code that the other side shows.
     pub async fn accept(&self, code: &str, grant: Grant) -> Result<PeerView, LanError> {
+        grant.check()?;
         let (id, request) = self.with_code(code)?;
         let asking = &request.asking;
         let url = asking.url.clone().unwrap_or_default();

@@ -20,7 +20,8 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tracing::{debug, warn};
 
 use crate::{
-    client::{Address, Certificate, Client, ClientError},
+    advice::Offer,
+    client::{Address, Certificate, Client, ClientError, builder},
     error::LanError,
     forge::Forge,
     peer::{Origin, Paired, Peer, PeerView, Status, alias, longer_alias, now},
@@ -58,6 +59,8 @@ struct Inner {
     contacts: Semaphore,
     /// By peer: the connections that are open, and for which address.
     clients: Mutex<HashMap<String, (Address, Client)>>,
+    /// Connections to whoever is known by no certificate of its own. One for all: reading what the machine trusts is no trifle.
+    plain: OnceLock<reqwest::Client>,
     changes: watch::Sender<u64>,
     /// Asks the network whether somebody is really gone.
     verify: OnceLock<mpsc::Sender<String>>,
@@ -115,6 +118,7 @@ impl Peers {
             gate: tokio::sync::Mutex::default(),
             contacts: Semaphore::new(CONTACTS_MAX),
             clients: Mutex::default(),
+            plain: OnceLock::new(),
             changes: watch::Sender::new(0),
             verify: OnceLock::new(),
         };
@@ -179,19 +183,35 @@ impl Peers {
         if matches!(address.certificate, Certificate::Learn(_)) {
             return Client::new(address);
         }
-        let mut clients = self
-            .inner
-            .clients
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.clients();
         if let Some((known, client)) = clients.get(&peer.agent_id)
             && *known == address
         {
             return Ok(client.clone());
         }
-        let client = Client::new(address.clone())?;
+        let client = self.connect(address.clone())?;
         clients.insert(peer.agent_id.clone(), (address, client.clone()));
         Ok(client)
+    }
+
+    /// A client of an address.
+    fn connect(&self, address: Address) -> Result<Client, ClientError> {
+        match address.certificate {
+            Certificate::Roots => {
+                let plain = match self.inner.plain.get() {
+                    Some(plain) => plain,
+                    None => {
+                        let made = builder().build().map_err(|error| ClientError::Address {
+                            url: address.url.clone(),
+                            why: error.to_string(),
+                        })?;
+                        self.inner.plain.get_or_init(|| made)
+                    }
+                };
+                Client::over(plain.clone(), address)
+            }
+            Certificate::Pinned(_) | Certificate::Learn(_) => Client::new(address),
+        }
     }
 
     /// By its id alone.
@@ -214,6 +234,7 @@ impl Peers {
             .remove(KIND, &peer.agent_id, Some(note))
             .await?;
         self.known().remove(&peer.agent_id);
+        self.clients().remove(&peer.agent_id);
         self.tell_change();
         let (forge, alias) = (self.inner.forge.clone(), peer.alias.clone());
         let work = self
@@ -245,6 +266,23 @@ impl Peers {
         let made = Arc::new(Index::new(skills));
         *index = Some(made.clone());
         made
+    }
+
+    /// Everything that somebody could be asked for now.
+    pub(crate) fn offers(&self) -> Vec<Offer> {
+        let known = self.known();
+        let online = known.values().filter(|peer| peer.status == Status::Online);
+        let offers = online.flat_map(|peer| {
+            let manifest = peer.manifest.iter();
+            let capabilities = manifest.flat_map(|manifest| &manifest.capabilities);
+            capabilities.map(|capability| Offer {
+                peer: peer.agent_id.clone(),
+                peer_name: peer.alias.to_string(),
+                capability: capability.id.clone(),
+                description: capability.description.clone(),
+            })
+        });
+        offers.collect()
     }
 
     /// Keeps what has changed of a peer, then shows it.
@@ -351,6 +389,13 @@ impl Peers {
         let index = self.inner.index.lock();
         *index.unwrap_or_else(PoisonError::into_inner) = None;
         self.inner.changes.send_modify(|number| *number += 1);
+    }
+
+    fn clients(&self) -> MutexGuard<'_, HashMap<String, (Address, Client)>> {
+        self.inner
+            .clients
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<String, Peer>> {

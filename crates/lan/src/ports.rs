@@ -1,4 +1,4 @@
-//! What this crate needs of others: tokens for peers that pair, and a human to ask.
+//! What this crate needs of others: tokens for peers that pair, a human to ask, and agents that decide for them.
 
 use std::{collections::BTreeSet, pin::Pin, time::Duration};
 
@@ -25,6 +25,15 @@ pub trait Grants: Send + Sync {
 pub struct Issued {
     pub token_id: String,
     pub token: String,
+}
+
+/// An agent of this node that is asked for its opinion.
+pub trait Adviser: Send + Sync {
+    /// What it is called, for whoever wants to know who decided.
+    fn name(&self) -> &str;
+
+    /// What it says to these words; the error is in words.
+    fn ask(&self, words: String) -> PortFuture<Result<String, String>>;
 }
 
 /// Somebody who may be there.

@@ -150,6 +150,8 @@ async fn unpair(State(lan): State<Lan>, who: Who, Path(id): Path<String>) -> Ans
 struct ToSend {
     text: String,
     peer: Option<String>,
+    #[serde(default)]
+    capability: Option<String>,
     fan_out: Option<usize>,
     session: Option<String>,
     #[serde(default)]
@@ -173,6 +175,7 @@ async fn send(State(lan): State<Lan>, who: Who, body: Bytes) -> Answer {
     })?;
     let options = IntentOptions {
         peer: send.peer,
+        capability: send.capability,
         fan_out: send.fan_out,
         session: send.session,
         context: send.context,

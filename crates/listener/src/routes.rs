@@ -129,6 +129,14 @@ async fn create(
         what: format!("the body is not a token to create: {error}"),
     })?;
     let rights = create.rights.map_or(Rights::All, Rights::Only);
+    if let Some(what) = rights.mistake() {
+        return Err(Refusal::Invalid { what });
+    }
+    if create.lifetime_secs == Some(0) {
+        return Err(Refusal::Invalid {
+            what: "a token that lasts 0 seconds is never valid; leave the lifetime out for one without an end".to_owned(),
+        });
+    }
     covers(&caller, &rights)?;
     let new = NewToken {
         name: create.name,

@@ -11,6 +11,9 @@ use tracing::debug;
 /// The right to lend folders of this machine, which the right to MCP does not bring along.
 const LEND_RIGHT: &str = "delegations";
 
+/// The right to ask other nodes.
+const PEERS_RIGHT: &str = "peers";
+
 /// The client's side of one tool call.
 #[derive(Debug)]
 pub(crate) struct Caller {
@@ -23,6 +26,8 @@ pub(crate) struct Caller {
     token: Option<ProgressToken>,
     /// Whether it may lend folders: everybody on the owner's own stdio, and who has the right on the network.
     may_lend: bool,
+    /// Whether it may ask other nodes, in the same way.
+    may_ask_peers: bool,
     /// How often it was told; progress has no other measure, and must grow.
     told: u32,
 }
@@ -31,12 +36,13 @@ impl Caller {
     pub(crate) fn new(context: &RequestContext<RoleServer>, gone: CancellationToken) -> Self {
         let parts = context.extensions.get::<axum::http::request::Parts>();
         let caller = parts.map(|parts| parts.extensions.get::<engine::Caller>());
-        let may_lend = match caller {
+        let may = |right: &str| match caller {
             None => true,
-            Some(caller) => caller.is_some_and(|caller| caller.may(LEND_RIGHT)),
+            Some(caller) => caller.is_some_and(|caller| caller.may(right)),
         };
         Self {
-            may_lend,
+            may_lend: may(LEND_RIGHT),
+            may_ask_peers: may(PEERS_RIGHT),
             request: context.ct.clone(),
             gone,
             peer: context.peer.clone(),
@@ -47,6 +53,10 @@ impl Caller {
 
     pub(crate) fn may_lend(&self) -> bool {
         self.may_lend
+    }
+
+    pub(crate) fn may_ask_peers(&self) -> bool {
+        self.may_ask_peers
     }
 
     /// Resolves when nobody waits for the result any more.

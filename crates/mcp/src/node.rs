@@ -59,7 +59,7 @@ impl Node {
         let silent = |why: String| {
             Failure::new(
                 NOT_LISTENING,
-                format!("the node does not listen, and lending needs it: {why}"),
+                format!("the node does not listen, and this needs it: {why}"),
             )
         };
         let read = |name: &str| {

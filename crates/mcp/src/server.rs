@@ -188,7 +188,9 @@ impl ServerHandler for Server {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::all()))
+        let mut tools = tools::all();
+        tools.extend(tools::peers::all(&self.node).await);
+        Ok(ListToolsResult::with_all_items(tools))
     }
 
     async fn call_tool(

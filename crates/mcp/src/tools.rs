@@ -3,6 +3,7 @@
 mod arguments;
 mod delegate;
 mod manage;
+pub(crate) mod peers;
 mod talk;
 
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
@@ -23,7 +24,7 @@ const CREATE: &str = "agentcraft_create_agent";
 const LIST: &str = "agentcraft_list_agents";
 
 /// The tools by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Name {
     Run,
     Prompt,
@@ -31,6 +32,8 @@ pub(crate) enum Name {
     Create,
     List,
     Lend(delegate::Name),
+    /// What a node on the network can do.
+    Peer(String),
 }
 
 impl Name {
@@ -41,6 +44,7 @@ impl Name {
             STATUS => Self::Status,
             CREATE => Self::Create,
             LIST => Self::List,
+            name if peers::is_one(name) => Self::Peer(name.to_owned()),
             name => Self::Lend(delegate::Name::parse(name)?),
         })
     }
@@ -116,6 +120,7 @@ pub(crate) async fn call(
         Name::Create => manage::create(parse(arguments), daemon).await,
         Name::List => manage::list(parse(arguments), daemon).await,
         Name::Lend(name) => delegate::call(name, arguments, node, caller).await,
+        Name::Peer(name) => peers::call(&name, arguments, node, caller).await,
     };
     result.unwrap_or_else(Failure::into_result)
 }

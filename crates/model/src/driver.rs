@@ -6,16 +6,17 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use domain::turn::Stop;
+use domain::turn::{Dialect, Stop};
 use engine::{
-    Continuity, Driver, DriverError, DriverFuture, EndpointAgent, Keep, OpenSession, Opened,
-    Records, SessionSink, ToolServer, ToolSources, Turn, TurnOptions,
+    Continuity, Driver, DriverError, DriverFuture, EndpointAgent, Keep, NativeOpen, OpenSession,
+    Opened, Records, SessionSink, ToolServer, ToolSources, Turn, TurnOptions,
 };
 use platform::files;
 use reqwest::Client;
 
 use crate::{
-    conversation::Conversation, settings::Settings, toolbox::Toolbox, tools::Place, turn::Work,
+    conversation::Conversation, servers, settings::Settings, toolbox::Toolbox, tools::Place,
+    turn::Work,
 };
 
 /// The kind of the documents that hold conversations.
@@ -70,7 +71,11 @@ struct Talk {
 }
 
 impl ModelDriver {
-    async fn open(&self, open: OpenSession) -> Result<Opened, DriverError> {
+    async fn open(
+        &self,
+        open: OpenSession,
+        brought: Vec<ToolServer>,
+    ) -> Result<Opened, DriverError> {
         let (id, conversation, continuity) = match open.resume {
             None => (uuid(), Conversation::default(), Continuity::Fresh),
             Some(id) => match self.recall(&id).await {
@@ -81,11 +86,8 @@ impl ModelDriver {
                 }
             },
         };
-        let servers: Vec<ToolServer> = open
-            .mcp_servers
-            .into_iter()
-            .map(ToolServer::Stdio)
-            .collect();
+        let own = open.mcp_servers.into_iter().map(ToolServer::Stdio);
+        let servers = servers::all(own.collect(), brought);
         let source = (!servers.is_empty()).then(|| {
             self.sources
                 .open(servers, open.cwd.clone(), self.agent.around.clone())
@@ -155,7 +157,19 @@ impl ModelDriver {
 
 impl Driver for ModelDriver {
     fn open(&self, open: OpenSession) -> DriverFuture<'_, Result<Opened, DriverError>> {
-        Box::pin(self.open(open))
+        Box::pin(self.open(open, Vec::new()))
+    }
+
+    fn open_with(
+        &self,
+        open: OpenSession,
+        words: NativeOpen,
+    ) -> DriverFuture<'_, Result<Opened, DriverError>> {
+        let brought = match words.params.dialect {
+            Dialect::Acp => servers::brought(&words.params.frame),
+            Dialect::Print => Vec::new(),
+        };
+        Box::pin(self.open(open, brought))
     }
 
     fn turn(&self, turn: Turn) -> DriverFuture<'_, Result<Stop, DriverError>> {

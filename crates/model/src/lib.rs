@@ -6,6 +6,7 @@
 mod conversation;
 mod driver;
 mod request;
+mod servers;
 mod settings;
 mod stream;
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::{
     collections::BTreeSet,
     io,
     os::{
-        fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
         unix::process::CommandExt,
     },
     path::{Path, PathBuf},
@@ -314,9 +314,23 @@ impl Pipe {
             Ok(_) | Err(_) => Err(io::Error::from_raw_os_error(libc::EPIPE)),
         }
     }
+
+    /// Called by us for a child that has registered itself and then found no program to become. Its number must not be free yet.
+    #[cfg(target_os = "linux")]
+    #[expect(
+        unsafe_code,
+        reason = "A descriptor that the caller of the launch holds."
+    )]
+    pub(crate) fn forget(self, group: u32) {
+        // SAFETY: `register` holds the link, and so the descriptor, until the launch is over.
+        let pipe = unsafe { BorrowedFd::borrow_raw(self.0) };
+        if let Err(error) = tell(pipe, &Line::RemoveGroup(group)) {
+            tracing::debug!(%error, "the guardian did not hear of an end");
+        }
+    }
 }
 
-fn tell(pipe: &OwnedFd, line: &Line) -> Result<(), GuardianError> {
+fn tell(pipe: impl AsFd, line: &Line) -> Result<(), GuardianError> {
     let failed = |source: io::Error| GuardianError::Tell {
         what: line.to_string(),
         source,

@@ -3,6 +3,7 @@
 //! Linux is the first platform (pidfd, `/proc`, openat2); elsewhere the same API works with weaker means.
 //! Blocking functions are plain `fn`: async callers run them through [`Tasks::spawn_blocking`].
 
+pub mod bell;
 pub mod command;
 pub mod confined;
 pub mod crash;

@@ -27,13 +27,17 @@ const LOOKS_MAX: usize = 8;
 /// True if nobody alive is in the group or session of the leader or carries a token of the scope. The leader must have ended less
 /// than [`LIFE_MAX`] after its start, without being reaped. Takes some microseconds, at most a millisecond.
 pub(crate) fn surely_none(leader: u32, scope: &OwnerScope) -> bool {
-    surely_none_after(leader, scope, || {
-        std::fs::read_to_string(LAST_NUMBER)
-            .ok()?
-            .trim()
-            .parse()
-            .ok()
-    })
+    surely_none_after(leader, scope, last_number)
+}
+
+fn last_number() -> Option<u32> {
+    /// A number has at most ten digits, so one call reads it.
+    const NUMBER_MAX: usize = 16;
+    let mut text = [0; NUMBER_MAX];
+    let mut file = std::fs::File::open(LAST_NUMBER).ok()?;
+    let length = std::io::Read::read(&mut file, &mut text).ok()?;
+    let text = std::str::from_utf8(&text[..length]).ok()?;
+    text.trim().parse().ok()
 }
 
 /// Whoever is alive when we look at its number is seen. Whoever has ended by then had started all its children before, so they

@@ -2,11 +2,12 @@
 
 mod asks;
 mod begin;
+pub(crate) mod bell;
 mod claim;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
-use platform::crash;
+use platform::{bell::Bell, crash};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use workflow::{AskInput, Effect, Finish, Input, Machine, Plan, Start, Ticket};
@@ -24,9 +25,6 @@ pub use begin::{Order, TakenUp};
 
 /// Inputs that wait: each comes from something the machine started, so there are never more than those.
 const INPUTS_MAX: usize = 1024;
-
-/// How often a run looks whether somebody in another process wants it cancelled. A row of a local file is read.
-const CANCEL_LOOK: Duration = Duration::from_millis(500);
 
 /// A run that somebody is at work on.
 #[derive(Debug)]
@@ -49,6 +47,8 @@ pub struct Execution {
     inputs: u64,
     /// How many places of the log have been written to.
     logged: u64,
+    /// Rung by whoever, in another process, wants the run cancelled.
+    bell: Option<Bell>,
 }
 
 /// Where a run has come to.
@@ -96,8 +96,11 @@ impl Execution {
     /// Works until the run is over or waits for the user and nothing else is under way.
     pub async fn drive(&mut self, cancel: &CancellationToken) -> Result<Progress, StartError> {
         let mut is_cancelled = false;
-        let mut look = tokio::time::interval(CANCEL_LOOK);
-        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // Whoever asks for a cancel writes it down and rings: with the bell hung first, one of the two is noticed.
+        if self.bell.is_none() && !cancel.is_cancelled() {
+            self.bell = Some(bell::hang(&self.scene.node.folder, &self.id)?);
+        }
+        let mut has_rung = true;
         loop {
             if let Some(finish) = self.machine.finish() {
                 return Ok(Progress::Finished(finish.clone()));
@@ -113,6 +116,15 @@ impl Execution {
                 return Ok(Progress::Waiting(asked));
             }
             let wake = self.machine.next_wake();
+            if has_rung && !is_cancelled {
+                has_rung = false;
+                is_cancelled = self.history.is_cancel_asked(&self.id).await?;
+                if is_cancelled {
+                    self.waiting = None;
+                    self.take_in_time(Input::Cancel).await?;
+                    continue;
+                }
+            }
             let input = tokio::select! { biased;
                 () = cancel.cancelled(), if !is_cancelled => {
                     is_cancelled = true;
@@ -124,22 +136,23 @@ impl Execution {
                     None => unreachable!("we hold a sender ourselves"),
                 },
                 () = until(wake) => Input::Tick,
-                _ = look.tick(), if !is_cancelled => {
-                    if !self.history.is_cancel_asked(&self.id).await? {
-                        continue;
-                    }
-                    is_cancelled = true;
-                    self.waiting = None;
-                    Input::Cancel
+                () = bell::rung(self.bell.as_ref()), if !is_cancelled => {
+                    has_rung = true;
+                    continue;
                 }
             };
-            match self.take(input).await {
-                // An answer to a question that was withdrawn meanwhile, or a tick that came late.
-                Err(StartError::Rejected(rejected)) => {
-                    tracing::debug!(run = self.id, %rejected, "an input came too late");
-                }
-                taken => taken?,
+            self.take_in_time(input).await?;
+        }
+    }
+
+    /// An answer to a question that was withdrawn meanwhile, or a tick that came late, changes nothing.
+    async fn take_in_time(&mut self, input: Input) -> Result<(), StartError> {
+        match self.take(input).await {
+            Err(StartError::Rejected(rejected)) => {
+                tracing::debug!(run = self.id, %rejected, "an input came too late");
+                Ok(())
             }
+            taken => taken,
         }
     }
 
@@ -265,6 +278,9 @@ impl Drop for Execution {
     fn drop(&mut self) {
         for stop in self.acts.values().chain(self.asks.values()) {
             stop.cancel();
+        }
+        if let Some(bell) = self.bell.take() {
+            bell::take_down(bell, &self.scene.node.folder, &self.id);
         }
     }
 }

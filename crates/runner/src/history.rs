@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use workflow::{Finish, Input, Outcome, State};
 
+use crate::execution::bell;
+
 /// The kind of the documents that hold runs.
 const KIND: &str = "workflow-run";
 
@@ -154,8 +156,9 @@ impl History {
         }
     }
 
-    /// Asks whoever works on the run to cancel it; one that nobody works on is cancelled by that.
-    pub async fn cancel(&self, id: &str) -> Result<(), EngineError> {
+    /// Asks whoever works on the run to cancel it; one that nobody works on is cancelled by that. `runs` is where runs have
+    /// their folders.
+    pub async fn cancel(&self, id: &str, runs: &Path) -> Result<(), EngineError> {
         let Some(view) = self.get(id).await? else {
             return Ok(());
         };
@@ -165,7 +168,9 @@ impl History {
                 let none = Value::Null;
                 self.records
                     .put(CANCEL, &view.id, Keep::Live, &none, None)
-                    .await
+                    .await?;
+                bell::ring(runs, &view.id);
+                Ok(())
             }
             RunState::Interrupted => match self.kept(&view.id).await? {
                 Some(mut kept) => {

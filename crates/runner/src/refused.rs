@@ -1,5 +1,7 @@
 //! Why a run cannot begin or go on, and the numbers that commands end with.
 
+use std::io;
+
 use engine::EngineError;
 use platform::files::{FileError, LockError};
 use workflow::{Code, Finish, Outcome, Problem, Rejected};
@@ -26,6 +28,8 @@ pub enum StartError {
     Folder { source: FileError },
     #[error("could not take the run up")]
     Lock { source: LockError },
+    #[error("could not prepare to hear that the run shall be cancelled")]
+    Bell { source: io::Error },
 }
 
 impl StartError {
@@ -43,7 +47,8 @@ impl StartError {
             Self::Shelf(ShelfError::Read { .. })
             | Self::Store(_)
             | Self::Folder { .. }
-            | Self::Lock { .. } => Code::SystemIo.exit_code(),
+            | Self::Lock { .. }
+            | Self::Bell { .. } => Code::SystemIo.exit_code(),
         }
     }
 
@@ -60,7 +65,8 @@ impl StartError {
             | Self::Rejected(_)
             | Self::Store(_)
             | Self::Folder { .. }
-            | Self::Lock { .. } => &[],
+            | Self::Lock { .. }
+            | Self::Bell { .. } => &[],
         }
     }
 }

@@ -7,7 +7,7 @@ use domain::{
     Name,
     turn::{Dialect, Raw},
 };
-use engine::NativeOpen;
+use engine::{Clash, NativeOpen};
 use serde_json::{Value, json};
 
 /// Servers with names of their own.
@@ -121,6 +121,11 @@ impl Servers {
         }
     }
 
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Name> {
+        let programs = self.programs.iter().map(|server| &server.name);
+        programs.chain(self.remote.iter().map(|server| &server.name))
+    }
+
     /// The request in which an agent is told of those behind an address, if there are some for it, and words about the others.
     pub(crate) fn remote_for(
         &self,
@@ -182,6 +187,7 @@ fn opening(servers: Vec<Value>) -> Option<NativeOpen> {
             dialect: Dialect::Acp,
             frame: frame.into(),
         },
+        clash: Clash::OpenerWins,
     })
 }
 

@@ -3,19 +3,31 @@
 use domain::session::Refusal;
 use engine::{DriverError, EngineError, OpenError, chain};
 use jsonrpc::ErrorObject;
+use serde_json::json;
 
 use crate::failure::RESOURCE_NOT_FOUND;
+
+/// What programs go by, beside the number and the words, in the `data` of an error.
+const PROMPT_IN_FLIGHT: &str = "USER.ACP.PROMPT_IN_FLIGHT";
+const UNKNOWN_SESSION: &str = "USER.ACP.UNKNOWN_SESSION";
+const PROTOCOL_VERSION_UNSUPPORTED: &str = "USER.ACP.PROTOCOL_VERSION_UNSUPPORTED";
+
+fn coded(error: ErrorObject, code: &str) -> ErrorObject {
+    error.with_data(&json!({ "code": code }))
+}
 
 pub(super) fn of_engine(error: &EngineError) -> ErrorObject {
     let words = chain(error);
     match error {
         EngineError::SessionNotFound { .. }
         | EngineError::SessionOver { .. }
-        | EngineError::OtherSession { .. } => ErrorObject::new(RESOURCE_NOT_FOUND, words),
+        | EngineError::OtherSession { .. } => {
+            coded(ErrorObject::new(RESOURCE_NOT_FOUND, words), UNKNOWN_SESSION)
+        }
         EngineError::SessionRefused {
             refusal: Refusal::Busy,
             ..
-        } => ErrorObject::invalid_request(words),
+        } => coded(ErrorObject::invalid_request(words), PROMPT_IN_FLIGHT),
         _ => ErrorObject::internal(words),
     }
 }
@@ -43,5 +55,13 @@ pub(super) fn unknown_session(id: &str) -> ErrorObject {
     let words = format!(
         "the session {id:?} is not open here: make one with session/new, or take one up with session/load"
     );
-    ErrorObject::new(RESOURCE_NOT_FOUND, words)
+    coded(ErrorObject::new(RESOURCE_NOT_FOUND, words), UNKNOWN_SESSION)
+}
+
+/// Another version of the protocol than the one that is spoken here.
+pub(super) fn unsupported_version(words: String) -> ErrorObject {
+    coded(
+        ErrorObject::invalid_params(words),
+        PROTOCOL_VERSION_UNSUPPORTED,
+    )
 }

@@ -311,9 +311,9 @@ impl Face {
         expects: Expects,
     ) -> Result<Box<RawValue>, ErrorObject> {
         let sessions = self.engine.sessions();
-        let room = named_session(params).and_then(|shown| self.room(&shown).ok());
-        let (driver, conversation) = match room {
-            Some(room) => {
+        let (driver, conversation) = match named_session(params) {
+            Some(shown) => {
+                let room = self.room(&shown)?;
                 let open = opening::open(self, &room, For::Looking).await?;
                 (open.driver, Some(open.conversation))
             }
@@ -344,21 +344,31 @@ impl Face {
     async fn delete(&self, params: Option<&RawValue>) -> Result<Box<RawValue>, ErrorObject> {
         let shown = named_session(params).unwrap_or_default();
         let sessions = self.engine.sessions();
-        let Some(id) = opening::find(self, &shown).await? else {
-            return self.pass("session/delete", params, Expects::Answer).await;
+        let own = opening::find(self, &shown).await?;
+        let (driver, conversation) = match &own {
+            Some(id) => {
+                let opened = sessions.open(id).await;
+                let open = opened.map_err(|error| error::of_opening(&error))?;
+                (open.driver, Some(open.conversation))
+            }
+            // One that only the agent knows.
+            None => {
+                let driver = sessions.driver(&self.agent);
+                (driver.map_err(|error| error::of_engine(&error))?, None)
+            }
         };
-        let opened = sessions.open(&id).await;
-        let open = opened.map_err(|error| error::of_opening(&error))?;
         let message = NativeMessage {
-            conversation: Some(open.conversation),
+            conversation,
             method: "session/delete".to_owned(),
             params: params.map(convert::raw),
             expects: Expects::Answer,
         };
-        let answer = said_by(open.driver.pass(message).await)?;
+        let answer = said_by(driver.pass(message).await)?;
         self.leave_room(&shown);
-        let closed = sessions.close(&id).await;
-        closed.map_err(|error| error::of_engine(&error))?;
+        if let Some(id) = own {
+            let closed = sessions.close(&id).await;
+            closed.map_err(|error| error::of_engine(&error))?;
+        }
         Ok(answer)
     }
 

@@ -8,6 +8,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
+use super::error;
 use crate::{convert, members::Members, requests::parsed};
 
 /// The version of the protocol that is spoken here.
@@ -57,7 +58,7 @@ pub(super) fn read(params: Option<&RawValue>) -> Result<Abilities, ErrorObject> 
         && capabilities.is_null()
         && (said["capabilities"].is_object() || said["info"].is_object())
     {
-        return Err(ErrorObject::invalid_params(format!(
+        return Err(error::unsupported_version(format!(
             "version {} of ACP is not spoken here, only version {VERSION}: initialize with \"protocolVersion\": \
              {VERSION}, or let `agentcraft proxy NAME` without --lease start an agent that speaks it",
             said["protocolVersion"]

@@ -4,7 +4,8 @@ use std::{path::Path, sync::Arc};
 
 use domain::turn::Raw;
 use engine::{
-    About, AttachAs, CreateSession, EngineError, Lent, NativeOpen, NativeSession, OpenConversation,
+    About, AttachAs, Clash, CreateSession, EngineError, Lent, NativeOpen, NativeSession,
+    OpenConversation,
 };
 use jsonrpc::{ErrorObject, Responder};
 use serde_json::{Value, value::RawValue};
@@ -198,9 +199,17 @@ pub(super) async fn find(face: &Face, shown: &str) -> Result<Option<String>, Err
     let driver = sessions.driver(&face.agent);
     let driver = driver.map_err(|error| error::of_engine(&error))?;
     match driver.said(About::Agent) {
-        Some(_) => Ok(None),
-        None => Err(error::unknown_session(shown)),
+        Some(hello) if takes_up(&hello) => Ok(None),
+        Some(_) | None => Err(error::unknown_session(shown)),
     }
+}
+
+/// Whether the agent has sessions of its own that outlive a conversation; one that has not would take any id for a new one.
+fn takes_up(hello: &Raw) -> bool {
+    let said: Value = serde_json::from_str(&hello.frame).unwrap_or_default();
+    let capabilities = &said["agentCapabilities"];
+    let resumes = &capabilities["sessionCapabilities"]["resume"];
+    capabilities["loadSession"] == true || resumes.is_object() || *resumes == true
 }
 
 async fn create(
@@ -269,6 +278,7 @@ impl Wanted {
             open: NativeOpen {
                 method: method.to_owned(),
                 params: convert::raw(&admitted.params),
+                clash: Clash::TemplateWins,
             },
             refused: admitted.refused,
         })

@@ -3,6 +3,7 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
+use domain::Name;
 use serde::Deserialize;
 
 use super::{ConfigError, bad_value};
@@ -41,6 +42,10 @@ pub(crate) struct Lan {
     pub(crate) agent: Option<String>,
     /// Answers that the owner gives once for all to what peers ask.
     pub(crate) answers: Vec<lan::AnswerRule>,
+    /// The agent of this node that chooses who does an intent; the words decide without one.
+    pub(crate) router: Option<Name>,
+    /// The agent of this node that answers for the human what peers ask, where it is sure.
+    pub(crate) answerer: Option<Name>,
 }
 
 /// Workspaces of others.

@@ -13,7 +13,7 @@ use platform::{Guardian, Owner, Tasks};
 use runs::{Calls, ExchangeConfig, PublicAgents, Runs, RunsConfig};
 use serde_json::{Value, json};
 
-use super::{grants::NodeGrants, lending::LentWorkspaces, said::Said};
+use super::{adviser::adviser, grants::NodeGrants, lending::LentWorkspaces, said::Said};
 use crate::{config::Config, connection::VERSION, endpoints::Endpoints, standalone::run_records};
 
 /// Refusals of the relay that wait to be written down; beyond it the log alone has them.
@@ -211,6 +211,8 @@ impl Faces<'_> {
         let ports = Ports {
             grants: Arc::new(NodeGrants(self.tokens.clone())),
             human: None,
+            router: adviser(self.engine, settings.router.as_ref()),
+            answerer: adviser(self.engine, settings.answerer.as_ref()),
         };
         let lan = Lan::start(config, self.engine.records(), ports, self.tasks)
             .await

@@ -114,8 +114,9 @@ impl Screen {
 
     /// Says something that is no part of the answer.
     pub(crate) fn note(&mut self, text: &str) -> io::Result<()> {
-        let text = folded(text, self.err_width());
-        writeln!(self.err, "{text}")
+        // In one piece: what goes to the error stream is not collected.
+        let line = format!("{}\n", folded(text, self.err_width()));
+        self.err.write_all(line.as_bytes())
     }
 
     pub(crate) fn warning(&mut self, text: &str) -> io::Result<()> {

@@ -162,10 +162,13 @@ impl Server {
     /// Begins a call and waits until the agent is at work.
     fn begin(&mut self, name: &str, arguments: Value) -> u64 {
         let id = self.send("tools/call", json!({"name": name, "arguments": arguments}));
+        let token = json!(format!("token-{id}"));
         loop {
             let message = self.read();
             assert_ne!(message["id"], json!(id), "{message}");
-            if message["method"] == "notifications/progress" {
+            // Others that are under way tell of theirs too.
+            let is_progress = message["method"] == "notifications/progress";
+            if is_progress && message["params"]["progressToken"] == token {
                 return id;
             }
         }
@@ -240,6 +243,47 @@ fn without_initialize_every_request_says_who_asks() {
     assert_eq!(agents["structuredContent"], json!({"agents": []}));
     let missing = server.refused("resources/read", json!({"uri": "agentcraft://agent/x"}));
     assert_eq!(missing["code"], -32602, "{missing}");
+}
+
+#[test]
+fn what_peers_can_do_is_a_tool_each_and_calling_one_asks_that_node() {
+    let peer = node().listening().start();
+    templates(&peer);
+    let mut there = peer.client();
+    there.ok("agent.create", json!({"name": "echo", "template": "echo"}));
+    there.ok("agent.start", json!({"name": "echo"}));
+    let here = node().listening().start();
+    let mut server = Server::initialized(&here);
+    let names = |server: &mut Server| -> Vec<String> {
+        let listed = server.ok("tools/list", json!({}));
+        let tools = listed["tools"].as_array().unwrap().iter();
+        tools
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert!(
+        !names(&mut server)
+            .iter()
+            .any(|name| name.starts_with("peer_"))
+    );
+    let token = here.scratch("peer.token");
+    std::fs::create_dir_all(here.scratch("")).unwrap();
+    std::fs::write(&token, peer.token()).unwrap();
+    let token = token.to_str().unwrap();
+    let added = here.cli(&["peer", "add", &peer.url(), "--token-file", token]);
+    assert_eq!(added.code, 0, "{added:?}");
+    let tool = names(&mut server)
+        .into_iter()
+        .find(|name| name.starts_with("peer_"));
+    let tool = tool.expect("the agent there is a skill of the peer");
+    assert!(tool.ends_with("_echo"), "{tool}");
+    let done = server.tool(&tool, json!({"text": "hello from a model"}));
+    let said = done["structuredContent"]["text"]
+        .as_str()
+        .unwrap_or_default();
+    assert!(said.contains("hello from a model"), "{done}");
+    let wrong = server.tool("peer_nobody_nothing", json!({"text": "x"}));
+    assert_eq!(wrong["isError"], true, "{wrong}");
 }
 
 #[test]

@@ -131,6 +131,59 @@ fn a_peer_is_meant_by_its_name_and_its_token_stays_in_one_place() {
 }
 
 #[test]
+fn an_agent_on_a_peer_follows_it_to_another_address_and_ends_with_the_pairing() {
+    let mut peer = node().listening().start();
+    peer.template("echo", json!({"backend": {"type": "builtin"}}));
+    let mut there = peer.client();
+    there.ok("agent.create", json!({"name": "echo", "template": "echo"}));
+    there.ok("agent.start", json!({"name": "echo"}));
+    let here = node().listening().start();
+    let token = here.scratch("peer.token");
+    fs::create_dir_all(here.scratch("")).unwrap();
+    fs::write(&token, peer.token()).unwrap();
+    let token = token.to_str().unwrap().to_owned();
+    let add = |peer: &TestDaemon| {
+        let added = here.cli(&["peer", "add", &peer.url(), "--token-file", &token]);
+        assert_eq!(added.code, 0, "{added:?}");
+        let listed = here.cli(&["peer", "list", "-f", "json"]);
+        let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+        let alias = listed
+            .pointer("/0/alias")
+            .or(listed.pointer("/peers/0/alias"));
+        alias.unwrap().as_str().unwrap().to_owned()
+    };
+    let alias = add(&peer);
+    let created = here.cli(&[
+        "agent",
+        "create",
+        "far",
+        "-t",
+        &format!("peer:{alias}/echo"),
+    ]);
+    assert_eq!(created.code, 0, "{created:?}");
+    let say = |words: &str| here.cli(&["agent", "prompt", "far", "-m", words]);
+    let first = say("hello from afar");
+    assert!(first.stdout.contains("hello from afar"), "{first:?}");
+    drop(there);
+    peer.stop();
+    peer.start();
+    assert_eq!(add(&peer), alias, "it is the same node");
+    let moved = say("hello again");
+    assert_eq!(moved.code, 0, "{moved:?}");
+    assert!(moved.stdout.contains("hello again"), "{moved:?}");
+    assert_eq!(here.cli(&["peer", "unpair", &alias]).code, 0);
+    let refused = say("hello once more");
+    assert_ne!(refused.code, 0, "{refused:?}");
+    let words = format!("{}{}", refused.stdout, refused.stderr);
+    assert!(words.contains("token"), "{refused:?}");
+    assert_eq!(here.cli(&["peer", "remove", &alias]).code, 0);
+    let unknown = say("anybody there");
+    assert_ne!(unknown.code, 0, "{unknown:?}");
+    let words = format!("{}{}", unknown.stdout, unknown.stderr);
+    assert!(words.contains(&alias), "{unknown:?}");
+}
+
+#[test]
 fn the_runs_api_offers_the_targets_that_are_public_and_no_others() {
     let daemon = node()
         .listening()

@@ -10,8 +10,8 @@ use domain::{
     turn::{Dialect, Raw, Stop},
 };
 use engine::{
-    Confinement, Create, CreateSession, Engine, EngineError, NativeOpen, NativeSession, Overrides,
-    Prompt, TurnOptions, TurnOutcome, Walls,
+    Clash, Confinement, Create, CreateSession, Engine, EngineError, NativeOpen, NativeSession,
+    Overrides, Prompt, TurnOptions, TurnOutcome, Walls,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -139,6 +139,7 @@ async fn turn(
                 dialect: Dialect::Acp,
                 frame: params.into(),
             },
+            clash: Clash::default(),
         },
         resume: None,
     };

@@ -42,7 +42,14 @@ pub(crate) struct AgentSource {
     pub(crate) drivers: Drivers,
     pub(crate) tasks: Tasks,
     /// Programs run for each prompt, by the agent's id; kept so that a conversation stays with its driver.
-    pub(crate) print: Mutex<BTreeMap<String, Arc<dyn Driver>>>,
+    pub(crate) print: Mutex<BTreeMap<String, Made>>,
+}
+
+/// A driver, and the stamp of what it was made of.
+#[derive(Debug)]
+pub(crate) struct Made {
+    driver: Arc<dyn Driver>,
+    stamp: u64,
 }
 
 /// What a turn needs of its agent.
@@ -135,17 +142,30 @@ impl AgentSource {
 
     /// What takes turns without a lasting process; nothing for an agent that needs one.
     fn program_driver(&self, record: &AgentRecord) -> Result<Option<Arc<dyn Driver>>, EngineError> {
+        let backend = &record.template.backend;
+        let is_endpoint = backend.backend_type().is_endpoint();
+        let stamp = if is_endpoint {
+            let backend_type = backend.backend_type();
+            self.drivers
+                .endpoint
+                .stamp(backend_type.as_str(), backend.config())
+        } else {
+            0
+        };
         let mut known = self.print.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(driver) = known.get(&record.id) {
-            return Ok(Some(driver.clone()));
+        if let Some(made) = known.get(&record.id).filter(|made| made.stamp == stamp) {
+            return Ok(Some(made.driver.clone()));
         }
-        let driver = if record.template.backend.backend_type().is_endpoint() {
+        // Turns that are under way end with the driver they began with; a conversation is taken up in the new one.
+        known.remove(&record.id);
+        let driver = if is_endpoint {
             Some(self.endpoint_driver(record)?)
         } else {
             self.print_driver(record)
         };
         if let Some(driver) = &driver {
-            known.insert(record.id.clone(), driver.clone());
+            let driver = driver.clone();
+            known.insert(record.id.clone(), Made { driver, stamp });
         }
         Ok(driver)
     }

@@ -82,6 +82,10 @@ impl Slot {
         if let Some(binding) = bound.filter(|binding| Arc::ptr_eq(&binding.driver, &driver)) {
             return Ok(binding);
         }
+        let mcp_servers = match &record.open {
+            Some(words) => words.beside(mcp_servers),
+            None => mcp_servers,
+        };
         let open = OpenSession {
             cwd: record.cwd.clone(),
             mcp_servers,

@@ -4,8 +4,10 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use catalog::McpServer;
 use domain::turn::Raw;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{CreateSession, Driver, DriverError, EngineError, SessionView};
@@ -25,6 +27,41 @@ pub struct NativeOpen {
     pub method: String,
     /// Its params.
     pub params: Raw,
+    /// Earlier records do not say; theirs is the rule that was the only one.
+    #[serde(default)]
+    pub clash: Clash,
+}
+
+/// Whose MCP server an agent is told of where its template and whoever opens the conversation have one of the same name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clash {
+    #[default]
+    TemplateWins,
+    /// As in a workflow, whose agents work for whoever runs it.
+    OpenerWins,
+}
+
+impl NativeOpen {
+    /// Those of the template that are told beside the ones of this request.
+    pub(crate) fn beside(&self, template: Vec<McpServer>) -> Vec<McpServer> {
+        if self.clash == Clash::TemplateWins {
+            return template; // Drivers leave out what the template has already.
+        }
+        let params: Value = serde_json::from_str(&self.params.frame).unwrap_or_default();
+        let brought = params["mcpServers"].as_array();
+        let is_brought = |server: &McpServer| {
+            let name = Some(server.name.as_str());
+            let names = brought.into_iter().flatten();
+            names
+                .into_iter()
+                .any(|brought| brought["name"].as_str() == name)
+        };
+        template
+            .into_iter()
+            .filter(|server| !is_brought(server))
+            .collect()
+    }
 }
 
 /// A message of a client's that only the agent's own protocol has words for.
@@ -107,4 +144,43 @@ pub enum OpenError {
     Engine(#[from] EngineError),
     #[error(transparent)]
     Agent(#[from] DriverError),
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Name, turn::Dialect};
+
+    use super::*;
+
+    #[test]
+    fn in_a_workflow_the_editors_server_wins_over_the_one_of_an_agents_template() {
+        let own = |name: &str| McpServer {
+            name: Name::parse(name).unwrap(),
+            description: None,
+            command: "own".to_owned(),
+            args: Vec::new(),
+            env: Default::default(),
+        };
+        let left = |clash| {
+            let frame = r#"{"mcpServers":[{"name":"files","command":"theirs"}]}"#;
+            let open = NativeOpen {
+                method: "session/new".to_owned(),
+                params: Raw {
+                    dialect: Dialect::Acp,
+                    frame: frame.into(),
+                },
+                clash,
+            };
+            let left = open.beside(vec![own("files"), own("git")]);
+            let names = left.iter().map(|server| server.name.to_string());
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(left(Clash::OpenerWins), ["git"]);
+        // For an editor alone with an agent the template stays the owner's word; the driver leaves out the other one.
+        assert_eq!(left(Clash::TemplateWins), ["files", "git"]);
+        // Sessions that were kept before this could be said.
+        let earlier = r#"{"method":"session/new","params":{"dialect":"acp","frame":"{}"}}"#;
+        let earlier: NativeOpen = serde_json::from_str(earlier).unwrap();
+        assert_eq!(earlier.clash, Clash::TemplateWins);
+    }
 }

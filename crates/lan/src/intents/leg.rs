@@ -72,7 +72,7 @@ impl Intents {
             }
         };
         self.pace().worked(&peer.agent_id);
-        self.still_there(peer).await;
+        self.inner.peers.heard(&peer.agent_id);
         let within = options.within.unwrap_or(WITHIN).min(WITHIN_MAX);
         leg.run_id = begun.run.run_id.clone();
         let asker = Asker {
@@ -223,7 +223,7 @@ impl Intents {
                 because: format!("the peer has asked {ANSWERS_MAX} times"),
             }
         } else {
-            decide(question, &self.inner.rules, asker.context)
+            self.decided(question, asker.context).await
         };
         match decision {
             Decision::Answer {
@@ -249,6 +249,27 @@ impl Intents {
                     because,
                 })
             }
+        }
+    }
+
+    /// By rules and the human's own words; then by the agent that may answer for them, where it is sure.
+    async fn decided(&self, question: &Question, context: &[String]) -> Decision {
+        let deciding = &self.inner.deciding;
+        let decision = decide(question, &deciding.rules, context);
+        let Decision::AskHuman { because } = decision else {
+            return decision;
+        };
+        match deciding.advisers.answer(question, context).await {
+            Ok(said) => Decision::Answer {
+                text: said.answer,
+                by: AnsweredBy::Agent,
+                confidence: said.confidence,
+                because: said.because,
+            },
+            Err(Some(why)) => Decision::AskHuman {
+                because: format!("{because}; {why}"),
+            },
+            Err(None) => Decision::AskHuman { because },
         }
     }
 
@@ -288,10 +309,6 @@ impl Intents {
         }
         leg.status = LegStatus::Failed;
         leg.error = Some(LegError::from(error));
-    }
-
-    async fn still_there(&self, peer: &Peer) {
-        let _ = self.inner.peers.answered(&peer.agent_id).await; // It may have been removed meanwhile.
     }
 
     /// Who answered what, and why: the human can look it up.

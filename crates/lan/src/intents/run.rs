@@ -128,6 +128,10 @@ impl Events {
         }
         loop {
             while let Some(data) = self.waiting.pop_front() {
+                // Most events tell of words on their way; where the run stands is told at its beginning and end.
+                if !data.contains("\"run\"") {
+                    continue;
+                }
                 let mut value: Value = serde_json::from_str(&data).unwrap_or_default();
                 forget_nulls(&mut value);
                 if let Ok(told) = serde_json::from_value::<Told>(value) {

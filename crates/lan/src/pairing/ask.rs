@@ -36,6 +36,7 @@ struct Begun {
 impl Pairing {
     /// Asks a node to pair; `whom` is a peer that is known, or an address. `grant` is what it may do here.
     pub async fn ask(&self, whom: &str, grant: Grant) -> Result<Asked, LanError> {
+        grant.check()?;
         let url = match self.inner.peers.find(whom) {
             Ok(peer) => peer.url,
             Err(_) => base_of(whom)?,

@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use engine::Rights;
 use serde::{Deserialize, Serialize};
+
+use crate::error::LanError;
 
 /// What two nodes need of each other unless their owners say otherwise.
 const USUAL_RIGHTS: [&str; 2] = ["runs", "exchange"];
@@ -30,6 +33,19 @@ pub struct Grant {
 }
 
 impl Grant {
+    /// What would open nothing is refused before anybody relies on it.
+    pub(super) fn check(&self) -> Result<(), LanError> {
+        let rights = self.rights.clone().map(Rights::Only);
+        let what = match rights.and_then(|rights| rights.mistake()) {
+            Some(what) => what,
+            None if self.lifetime_seconds == Some(0) => {
+                "a pairing that lasts 0 seconds opens nothing; leave the lifetime out for one without an end".to_owned()
+            }
+            None => return Ok(()),
+        };
+        Err(LanError::Invalid { what })
+    }
+
     pub(super) fn rights(&self) -> BTreeSet<String> {
         let usual = || USUAL_RIGHTS.map(str::to_owned).into_iter().collect();
         self.rights.clone().unwrap_or_else(usual)

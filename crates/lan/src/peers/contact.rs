@@ -43,7 +43,7 @@ impl Peers {
             token: new.token.clone(),
             certificate,
         };
-        let (manifest, agents) = Client::new(address)?.manifest().await?;
+        let (manifest, agents) = self.connect(address)?.manifest().await?;
         let id = id_of(&manifest, &url)?;
         if self.node().is(&id) {
             return Err(LanError::Ourselves);
@@ -184,7 +184,12 @@ impl Peers {
         let peer = self.find(id)?;
         let address = peer.address();
         let certificate = address.certificate.clone();
-        let answered = match Client::new(address) {
+        let client = match &certificate {
+            // Whom it has met is told by the very address.
+            Certificate::Learn(_) => Client::new(address),
+            Certificate::Roots | Certificate::Pinned(_) => self.client(&peer),
+        };
+        let answered = match client {
             Ok(client) => client.manifest().await,
             Err(error) => Err(error),
         };
@@ -230,6 +235,44 @@ impl Peers {
             peer.last_seen = Some(now());
         })
         .await
+    }
+
+    /// A peer has answered somebody: it is there, and if that is news it is asked what it can do.
+    pub(crate) fn heard(&self, said: &str) {
+        let Ok(peer) = self.find(said) else {
+            return; // It was removed meanwhile.
+        };
+        let is_known = peer.status == Status::Online;
+        let since = now() - peer.last_seen.unwrap_or(0);
+        if is_known && since < super::SEEN_KEPT_EVERY.as_millis() as i64 {
+            return;
+        }
+        self.in_background(move |peers| async move {
+            let _ = peers.answered(&peer.agent_id).await; // It may have been removed meanwhile.
+            if !is_known {
+                let _ = peers.refresh(&peer.agent_id).await; // As above.
+            }
+        });
+    }
+
+    /// A call to a peer has failed: it is asked whether it is there.
+    pub(crate) fn doubt(&self, said: &str) {
+        let Ok(peer) = self.find(said) else {
+            return; // It was removed meanwhile.
+        };
+        self.in_background(move |peers| async move {
+            let _ = peers.ping(&peer.agent_id).await; // Whether it answered shows in the registry.
+        });
+    }
+
+    fn in_background<F>(&self, work: impl FnOnce(Peers) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let work = work(self.clone());
+        self.inner.tasks.spawn(|stop| async move {
+            let _ = stop.run_until_cancelled(work).await; // Cancelled: nobody waits.
+        });
     }
 
     /// A peer did not answer: it is marked at once, and the network is asked, so that everybody's announcements of it end

@@ -22,8 +22,8 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::{
-    AnswerRule, Discovery, Grants, Human, Issued, Lan, LanConfig, NewPeer, PortFuture, Ports,
-    Question, Reach,
+    Adviser, AnswerRule, Discovery, Grants, Human, Issued, Lan, LanConfig, NewPeer, PortFuture,
+    Ports, Question, Reach,
 };
 
 /// A node of ours with everything it needs.
@@ -43,6 +43,8 @@ pub(crate) struct Setup {
     pub(crate) url: Option<String>,
     pub(crate) rules: Vec<AnswerRule>,
     pub(crate) human: Option<Arc<FakeHuman>>,
+    pub(crate) router: Option<Arc<FakeAdviser>>,
+    pub(crate) answerer: Option<Arc<FakeAdviser>>,
 }
 
 impl TestNode {
@@ -79,6 +81,8 @@ impl TestNode {
         let ports = Ports {
             grants: grants.clone(),
             human: setup.human.map(|human| human as Arc<dyn Human>),
+            router: setup.router.map(|router| router as Arc<dyn Adviser>),
+            answerer: setup.answerer.map(|answerer| answerer as Arc<dyn Adviser>),
         };
         let lan = Lan::start(config, Records::new(store.clone()), ports, &tasks)
             .await
@@ -132,8 +136,10 @@ pub(crate) async fn serve(router: Router, tasks: &Tasks) -> String {
 pub(crate) fn serve_on(listener: tokio::net::TcpListener, router: Router, tasks: &Tasks) -> String {
     let url = format!("http://{}", listener.local_addr().unwrap());
     tasks.spawn(|stop| async move {
-        let served = axum::serve(listener, router);
-        stop.run_until_cancelled(served.into_future()).await
+        // Connections that are kept open end too, as they do with a process.
+        axum::serve(listener, router)
+            .with_graceful_shutdown(stop.cancelled_owned())
+            .await
     });
     url
 }
@@ -321,6 +327,36 @@ impl Human for FakeHuman {
 
     fn tell(&self, words: String) {
         self.told.lock().unwrap().push(words);
+    }
+}
+
+/// An agent that always says the same.
+pub(crate) struct FakeAdviser {
+    says: &'static str,
+    asked: Mutex<Vec<String>>,
+}
+
+impl FakeAdviser {
+    pub(crate) fn saying(says: &'static str) -> Arc<Self> {
+        Arc::new(Self {
+            says,
+            asked: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+impl Adviser for FakeAdviser {
+    fn name(&self) -> &str {
+        "wise"
+    }
+
+    fn ask(&self, words: String) -> PortFuture<Result<String, String>> {
+        self.asked.lock().unwrap().push(words);
+        Box::pin(std::future::ready(Ok(self.says.to_owned())))
     }
 }
 

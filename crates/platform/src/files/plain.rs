@@ -91,6 +91,11 @@ pub fn symlink(target: &Path, link: &Path) -> Result<(), FileError> {
     })
 }
 
+/// A folder with something in it stays, and so does one that is not ours to remove.
+pub fn remove_dir_if_empty(folder: &Path) {
+    let _ = fs::remove_dir(folder); // It says so itself when it is not empty.
+}
+
 /// Removes a file or a link; one that is not there is removed already.
 pub fn remove_file_if_there(path: &Path) -> Result<(), FileError> {
     match fs::remove_file(path) {

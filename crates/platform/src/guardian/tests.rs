@@ -234,3 +234,24 @@ async fn polite_signals_do_not_end_the_guardian() {
     guardian.close().await;
     assert!(!process.alive());
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_number_of_a_child_that_found_no_program_is_forgotten_before_it_can_be_a_strangers() {
+    let owner = fresh_owner();
+    let folder = tempfile::tempdir().unwrap();
+    let heard = folder.path().join("heard");
+    // A guardian that only writes down what it is told.
+    let script = format!("cat > {}", heard.display());
+    let guardian = Guardian::spawn(Path::new("/bin/sh"), &["-c", &script], &owner).unwrap();
+    let refused = Spawn::new("/no/such/program", "/", owner.tag("none").unwrap()).spawn(&guardian);
+    assert!(matches!(refused, Err(SpawnError::NotFound { .. })));
+    guardian.close().await;
+    let heard = std::fs::read_to_string(heard).unwrap();
+    let lines: Vec<_> = heard.lines().skip(1).collect(); // The owner comes first.
+    let [came, went] = lines[..] else {
+        panic!("{heard}");
+    };
+    let number = came.strip_prefix("+g ").unwrap();
+    assert_eq!(went, format!("-g {number}"));
+}

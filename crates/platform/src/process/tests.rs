@@ -319,3 +319,45 @@ async fn many_short_commands_at_once_tell_their_own_ends() {
     }
     assert_eq!(scene.left(), []);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn threads_that_start_children_at_once_each_learn_of_their_own() {
+    let scene = std::sync::Arc::new(Scene::new());
+    let runtime = tokio::runtime::Handle::current();
+    let starters: Vec<_> = (0..4)
+        .map(|thread| {
+            let (scene, runtime) = (std::sync::Arc::clone(&scene), runtime.clone());
+            std::thread::spawn(move || {
+                let _entered = runtime.enter();
+                let (mut groups, mut refusals) = (Vec::new(), 0);
+                for round in 0..20 {
+                    let name = format!("thread-{thread}-{round}");
+                    let script = format!("exit {round}");
+                    match (round + thread) % 3 {
+                        0 => {
+                            let missing = scene.child(&name, "/no/such/program", &[]);
+                            let refused = missing.spawn(&scene.guardian).unwrap_err();
+                            assert!(
+                                matches!(refused, SpawnError::NotFound { .. }),
+                                "{refused:?}"
+                            );
+                            refusals += 1;
+                        }
+                        _ => {
+                            let started = scene.child(&name, "sh", &["-c", &script]);
+                            groups.push((round, started.spawn(&scene.guardian).unwrap().0));
+                        }
+                    }
+                }
+                assert!(refusals > 0);
+                groups
+            })
+        })
+        .collect();
+    for starter in starters {
+        for (round, group) in starter.join().unwrap() {
+            assert_eq!(patiently(group.reap_leftovers()).await, Exit::Code(round));
+        }
+    }
+    assert_eq!(scene.left(), []);
+}

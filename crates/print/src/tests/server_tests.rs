@@ -116,6 +116,7 @@ async fn servers_behind_an_address_come_as_the_program_takes_them_or_words_are_s
             { "type": "sse", "name": "old", "url": "https://old.test/sse", "headers": [] },
         ]);
         let words = engine::NativeOpen {
+            clash: engine::Clash::default(),
             method: "session/new".to_owned(),
             params: domain::turn::Raw {
                 dialect: domain::turn::Dialect::Acp,

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use engine::chain;
-use platform::{Exit, Group, Pipes, Spawn, process::Stream};
+use platform::{Exit, Group, Pipes, Spawn, process::Stream, tasks::block_here};
 use tokio::io::AsyncWriteExt;
 use workflow::{CommandAction, StepResult, StepStatus};
 
@@ -26,13 +26,13 @@ const DRAIN_MAX: Duration = Duration::from_millis(500);
 const SHOW_EVERY: Duration = Duration::from_millis(250);
 
 pub(super) async fn run(act: &Act, command: &CommandAction) -> StepResult {
-    match start(act, command).await {
+    match start(act, command) {
         Ok((group, pipes)) => attend(act, command, group, pipes).await,
         Err(why) => StepResult::failed(127, why),
     }
 }
 
-async fn start(act: &Act, command: &CommandAction) -> Result<(Group, Pipes), String> {
+fn start(act: &Act, command: &CommandAction) -> Result<(Group, Pipes), String> {
     let around = &act.scene.node.around;
     let owner = around
         .owner
@@ -46,19 +46,16 @@ async fn start(act: &Act, command: &CommandAction) -> Result<(Group, Pipes), Str
     let spawn = Spawn {
         args,
         env: act.scene.environment().clone(),
-        stdin: Stream::Piped,
+        stdin: match shebang(command) {
+            Some(_) => Stream::Piped,
+            None => Stream::Null,
+        },
         stdout: Stream::Piped,
         stderr: Stream::Piped,
         ..Spawn::new(program, cwd, owner)
     };
-    let guardian = around.guardian.clone();
-    let spawned = around
-        .tasks
-        .spawn_blocking(move |_| spawn.spawn(&guardian))
-        .await;
-    spawned
-        .map_err(|_| "the program is shutting down".to_owned())?
-        .map_err(|error| chain(&error))
+    // A start takes less than two changes of threads would.
+    block_here(|| spawn.spawn(&around.guardian)).map_err(|error| chain(&error))
 }
 
 /// The text itself is read from the standard input by an interpreter of its own; a line is an argument of the shell.

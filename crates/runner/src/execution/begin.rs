@@ -200,6 +200,7 @@ impl Execution {
             waiting: None,
             inputs: 0,
             logged: 0,
+            bell: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The right to take a run up, which one process at a time has.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use platform::files::{self, FileLock, Lock};
 
@@ -17,16 +17,21 @@ pub(super) struct Claim {
 
 impl Claim {
     pub(super) fn take(runs: &Path, id: &str) -> Result<Self, StartError> {
-        let folder = runs.join(id);
-        let made =
-            files::create_private_dir(runs).and_then(|()| files::create_private_dir(&folder));
-        made.map_err(|source| StartError::Folder { source })?;
+        let folder = folder(runs, id)?;
         match files::lock_exclusive(&folder.join(FILE)) {
             Ok(Lock::Acquired(lock)) => Ok(Self { _lock: lock }),
             Ok(Lock::Held { .. }) => Err(StartError::Busy { id: id.to_owned() }),
             Err(source) => Err(StartError::Lock { source }),
         }
     }
+}
+
+/// The folder of a run, which is made.
+pub(super) fn folder(runs: &Path, id: &str) -> Result<PathBuf, StartError> {
+    let folder = runs.join(id);
+    let made = files::create_private_dir(runs).and_then(|()| files::create_private_dir(&folder));
+    made.map_err(|source| StartError::Folder { source })?;
+    Ok(folder)
 }
 
 #[cfg(test)]

@@ -95,7 +95,7 @@ pub(super) fn cancel(
         screen.note(&format!("it is over already: {}", word(run.state)))?;
         return Ok(());
     }
-    block_on(history.cancel(&run.id))?.map_err(store)?;
+    block_on(history.cancel(&run.id, &config.state_dir.join("runs")))?.map_err(store)?;
     let over = history.over(&run.id, &config.state_dir, CANCEL_PATIENCE);
     match block_on(over)?.map_err(store)? {
         Some(now) if now.state.is_over() => {

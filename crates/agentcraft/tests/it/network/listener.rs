@@ -112,6 +112,25 @@ fn a_foreign_name_and_a_foreign_page_are_refused_even_with_a_token() {
 }
 
 #[test]
+fn a_token_that_would_open_nothing_is_refused_in_words() {
+    let daemon = listening();
+    for (option, value, words) in [
+        ("--right", "nonsense", "is no right"),
+        ("--right", "runs:", "is no right"),
+        ("--lifetime", "0", "0 seconds"),
+    ] {
+        let refused = daemon.cli(&["token", "create", "bot", option, value]);
+        assert_ne!(refused.code, 0, "{option} {value}: {refused:?}");
+        assert!(
+            refused.stderr.contains(words),
+            "{option} {value}: {refused:?}"
+        );
+    }
+    let listed = daemon.cli(&["token", "list", "-f", "quiet"]);
+    assert_eq!((listed.code, listed.stdout.trim()), (0, ""), "{listed:?}");
+}
+
+#[test]
 fn a_token_works_for_its_rights_until_it_is_revoked() {
     let daemon = listening();
     let made = daemon.cli(&[

@@ -426,6 +426,67 @@ fn a_second_prompt_is_refused_while_one_is_carried_out() {
 }
 
 #[test]
+fn refused_requests_have_their_codes_with_and_without_a_daemon() {
+    for has_daemon in [false, true] {
+        let Project { mut home, folder } = project();
+        if has_daemon {
+            home.start();
+        }
+        let project = Project { home, folder };
+        project.workflow(
+            "slow",
+            &step("touch started; while ! test -e go; do sleep 0.02; done"),
+        );
+        let mut editor = Editor::open(&project);
+        let code = |answer: &Value| answer["error"]["data"]["code"].clone();
+        let later = json!({"protocolVersion": 2, "info": {"name": "next"}, "capabilities": {}});
+        let refused = editor.call("initialize", later);
+        assert_eq!(
+            code(&refused),
+            "USER.ACP.PROTOCOL_VERSION_UNSUPPORTED",
+            "{has_daemon}: {refused}"
+        );
+        let text = json!([{"type": "text", "text": "/slow"}]);
+        for (method, params) in [
+            (
+                "session/prompt",
+                json!({"sessionId": "zzz", "prompt": text}),
+            ),
+            (
+                "session/load",
+                json!({"sessionId": "zzz", "cwd": project.folder, "mcpServers": []}),
+            ),
+            (
+                "session/set_mode",
+                json!({"sessionId": "zzz", "modeId": "x"}),
+            ),
+        ] {
+            let refused = editor.call(method, params);
+            assert_eq!(
+                code(&refused),
+                "USER.ACP.UNKNOWN_SESSION",
+                "{has_daemon}: {method}: {refused}"
+            );
+        }
+        let first = editor.begin("/slow");
+        eventually("the step is at work", || {
+            project.folder.join("started").exists()
+        });
+        let second = editor.begin("/slow");
+        let refused = editor.answer(&json!(second));
+        assert_eq!(
+            code(&refused),
+            "USER.ACP.PROMPT_IN_FLIGHT",
+            "{has_daemon}: {refused}"
+        );
+        fs::write(project.folder.join("go"), "").unwrap();
+        let answer = editor.answer(&json!(first));
+        assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+        editor.close();
+    }
+}
+
+#[test]
 fn secrets_do_not_reach_the_editor_even_in_two_pieces() {
     let mut project = project();
     project

@@ -1,4 +1,13 @@
 //! A child that runs on our memory until its exec. Everything it needs is made before it exists, and it only makes system calls.
+//!
+//! Not `posix_spawn`, which does the same otherwise: it cannot write the line to the guardian. A line from us would come after the
+//! program has begun, and if we died in between only the token would lead to it, which a program may drop or hide at once. What the
+//! shared memory asks for, and where it is kept:
+//! - no handler of ours runs in the child: all signals are masked from before its birth until its own table is cleared;
+//! - nothing of ours is changed but `error` and one place of `by_shell`; `errno` is shared, and read here only if there is no child;
+//! - no allocation, no lock and no panic in the child, and it never returns: its end is `_exit`;
+//! - descriptors are its own copy, and all of ours close on exec, the guardian's pipe too, so that the guardian
+//!   outwaits every child on its way to the exec and has its line by then.
 
 use std::{
     ffi::{CString, OsStr, OsString, c_char, c_int, c_void},
@@ -25,7 +34,7 @@ const PATH_WITHOUT_ONE: &str = "/bin:/usr/bin";
 /// Runs files that are executable and name no interpreter, as the C library does.
 const SHELL: &std::ffi::CStr = c"/bin/sh";
 
-/// What the child's few calls need, and more.
+/// Many times of what the child's few calls need, since no page guards its end. The exec itself runs on the kernel's stack.
 const STACK_BYTES: usize = 64 * 1024;
 
 /// The highest number of a signal.
@@ -158,7 +167,7 @@ impl Child {
         reason = "A child that shares our memory is made by the raw call."
     )]
     fn start(&mut self) -> io::Result<u32> {
-        let mut stack: Vec<u128> = vec![0; STACK_BYTES / size_of::<u128>()];
+        let mut stack = Box::<[u128]>::new_uninit_slice(STACK_BYTES / size_of::<u128>());
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         // SAFETY: with CLONE_VFORK this thread stands still until the child has left our memory, so the stack and everything
         // that `self` points to outlive its use there, and nobody else touches `self`. No signal is handled meanwhile, so no
@@ -181,8 +190,10 @@ impl Child {
         if self.error == NO_ERROR {
             return Ok(pid.unsigned_abs());
         }
-        // It has given up and is gone; only its number has to be freed.
-        let _ = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
+        // It has given up and is gone; only its number has to be freed, and forgotten before it can become somebody else's.
+        self.pipe.forget(pid.unsigned_abs());
+        let options = rustix::process::WaitOptions::empty();
+        let _ = rustix::io::retry_on_intr(|| rustix::process::waitpid(Some(child), options));
         Err(io::Error::from_raw_os_error(self.error))
     }
 
@@ -238,7 +249,9 @@ impl Child {
             };
             match error {
                 Errno::NOEXEC => {
-                    self.by_shell[1] = candidate;
+                    if let Some(place) = self.by_shell.get_mut(1) {
+                        *place = candidate;
+                    }
                     // SAFETY: as above.
                     return unsafe {
                         libc::execve(

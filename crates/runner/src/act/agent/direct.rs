@@ -288,7 +288,7 @@ fn takes(action: &AgentAction, driver: &dyn Driver) -> Takes {
         | Provider::Named(name)
         | Provider::Template(name)
         | Provider::Agent(name) => match backend(name) {
-            Some("openai-compatible") | None => Takes::None,
+            None => Takes::None,
             Some(_) => Takes::Sorted,
         },
     }

@@ -15,6 +15,9 @@ use workflow::{AgentAction, Provider, SessionUse};
 use super::{Act, Answered, Spoken};
 use crate::{act::context::Context, servers::Takes};
 
+/// Backends whose agents are on other nodes, where the programs and addresses of this one mean nothing.
+const ELSEWHERE: [&str; 3] = ["peer", "a2a", "delegation"];
+
 pub(super) async fn speak(
     act: &Act,
     action: &AgentAction,
@@ -144,6 +147,15 @@ async fn converse(
 
 /// The servers that the run was given, in the request that opens the conversation. The agent has those of its template itself.
 fn servers(act: &Act, engine: &Engine, agent: &Name) -> Option<NativeOpen> {
+    let view = engine.agent(agent.as_str()).ok()?;
+    if ELSEWHERE.contains(&view.backend_type.as_str()) {
+        for name in act.scene.servers.names() {
+            let text =
+                format!("{agent} does not get the MCP server {name}: it works on another node");
+            act.audience.notice(text);
+        }
+        return None;
+    }
     let hello = engine.sessions().driver(agent).ok()?.said(About::Agent);
     let takes = hello.map_or(Takes::Sorted, Takes::Declared);
     let (open, left_out) = act.scene.servers.all_for(agent.as_str(), &takes);
