@@ -20,6 +20,13 @@ impl Checksum {
         Self(Sha256::digest(bytes).into())
     }
 
+    /// Of everything that is read.
+    pub fn of_reader(reader: impl Read) -> io::Result<Self> {
+        let mut summing = Summing::new(reader);
+        io::copy(&mut summing, &mut io::sink())?;
+        Ok(summing.finish().1)
+    }
+
     /// Reads 64 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 32];
@@ -118,6 +125,7 @@ mod tests {
         let sum = Checksum::of(b"hello world");
         let text = "b94d27b9934d3e08a52e52d7da7dabfac484efe37a5380ee9088f7ace2efcde9";
         assert_eq!(sum.to_string(), text);
+        assert_eq!(Checksum::of_reader(&b"hello world"[..]).unwrap(), sum);
         assert_eq!(Checksum::parse(text), Some(sum));
         assert_eq!(Checksum::parse(&text.to_uppercase()), Some(sum));
         for wrong in [

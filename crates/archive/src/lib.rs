@@ -10,6 +10,7 @@ mod error;
 mod folder;
 mod limits;
 mod manifest;
+mod overlay;
 mod pack;
 mod path;
 mod plant;

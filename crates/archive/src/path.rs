@@ -70,6 +70,11 @@ impl EntryPath {
         Self(Box::from(&b"."[..]))
     }
 
+    /// A path that is only looked for.
+    pub(crate) fn known(path: &[u8]) -> Self {
+        Self(path.into())
+    }
+
     /// A name that the kernel gave us, below `parent`.
     pub(crate) fn below(parent: Option<&Self>, name: &[u8]) -> Self {
         match parent {

@@ -32,11 +32,12 @@ pub(crate) fn access_word(access: Access) -> awcp::Access {
     }
 }
 
-fn transport(transport: &awcp::Transport) -> Option<Transport> {
+pub(crate) fn transport(transport: &awcp::Transport) -> Option<Transport> {
     match transport {
         awcp::Transport::Sshfs => Some(Transport::Sshfs),
         awcp::Transport::Archive => Some(Transport::Archive),
-        awcp::Transport::Storage | awcp::Transport::Git | awcp::Transport::Other(_) => None,
+        awcp::Transport::Git => Some(Transport::Git),
+        awcp::Transport::Storage | awcp::Transport::Other(_) => None,
     }
 }
 
@@ -44,6 +45,7 @@ pub(crate) fn transport_word(transport: Transport) -> awcp::Transport {
     match transport {
         Transport::Sshfs => awcp::Transport::Sshfs,
         Transport::Archive => awcp::Transport::Archive,
+        Transport::Git => awcp::Transport::Git,
     }
 }
 
@@ -194,7 +196,7 @@ mod tests {
         let offered = Offer {
             access: Access::Rw,
             ttl: Duration::from_secs(60),
-            transports: vec![Transport::Archive, Transport::Sshfs],
+            transports: vec![Transport::Git, Transport::Archive, Transport::Sshfs],
         };
         let name = id("d-1").unwrap();
         let data = invite(&name, &offered, "d", "p").to_data();
@@ -203,7 +205,7 @@ mod tests {
         };
         assert_eq!(offer(&read), offered);
         read.requirements = Some(seed::Requirements {
-            transport: Some(awcp::Transport::Git),
+            transport: Some(awcp::Transport::Storage),
             alternatives: Vec::new(),
         });
         assert_eq!(offer(&read).transports, []);

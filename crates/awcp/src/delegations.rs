@@ -16,9 +16,9 @@ use sftp::{HostKey, Server};
 pub use create::{Create, Secrets};
 
 use crate::{
-    AwcpConfig, DelegationError, clock, convert,
+    AwcpConfig, DelegationError, clock, convert, git,
     host::{HostEvent, HostTask},
-    node::Node,
+    node::{Node, Services},
     record::{DelegationView, HOST_KIND, HostRecord, REMOTE_KIND, RemoteRecord, note},
     remote::{RemoteEvent, RemoteTask},
 };
@@ -59,7 +59,9 @@ impl Delegations {
                 Some(Server::bind(sftp.listen, &key, &tasks).await?)
             }
         };
-        let node = Node::new(config, engine, tasks, guardian, owner, sftp);
+        let has_git = git::is_here(&config.home, &config.environment).await;
+        let services = Services { sftp, has_git };
+        let node = Node::new(config, engine, tasks, guardian, owner, services);
         for folder in [
             node.exports_root(),
             node.audits_root(),
@@ -98,9 +100,9 @@ impl Delegations {
         } in hosts
         {
             if record.machine.holds_lock() {
-                let access = record.machine.offer().access;
+                let hold = record.machine.offer().hold();
                 let id = record.machine.id();
-                if let Err(error) = self.node.restore_lock(id, &record.dir, access) {
+                if let Err(error) = self.node.restore_lock(id, &record.dir, hold) {
                     tracing::warn!(%id, %error, "a lent folder could not be held again");
                 }
             }
@@ -255,6 +257,14 @@ impl Delegations {
             let _ = handle.view.wait_for(|view| view.state.is_end()).await; // As above.
         }
         self.get(id).await
+    }
+
+    /// The words for how workspaces can come here, the best first: for the card, so that hosts know before they ask.
+    pub fn transports(&self) -> Vec<String> {
+        let works = self.node.works().into_iter();
+        works
+            .map(|it| convert::transport_word(it).as_str().to_owned())
+            .collect()
     }
 
     /// Whether this caller may say something about lending.

@@ -73,9 +73,10 @@ impl Lending {
             None => Vec::new(),
             Some("archive") => vec![Transport::Archive],
             Some("sshfs") => vec![Transport::Sshfs],
+            Some("git") => vec![Transport::Git],
             Some(other) => {
                 return Err(unsupported(format!(
-                    "be lent to by {other:?}: archive or sshfs"
+                    "be lent to by {other:?}: archive, git or sshfs"
                 )));
             }
         };

@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use exports::{ARCHIVE, DELTA, Export};
+pub(crate) use exports::{ARCHIVE, BUNDLE, DELTA, Export, LENT_NAME, WORK_NAME};
 
 use crate::{
     clock,

@@ -7,16 +7,17 @@ use std::{
 };
 
 use domain::delegation::{
-    Access, Admission, Admitted, Code, DelegationId, Failure, HostInput, LockDecision, LockError,
+    Admission, Admitted, Code, DelegationId, Failure, Hold, HostInput, LockDecision, LockError,
     Locks, Offer, Sandbox, Transport,
 };
 use engine::{Engine, Records};
 use platform::{Guardian, Owner, Tasks, files, system::find_program};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     AwcpConfig,
     error::chain,
-    host::{ARCHIVE, HostEvent, HostHandle},
+    host::{ARCHIVE, BUNDLE, HostEvent, HostHandle},
     peer::Peers,
     remote::RemoteHandle,
     shadow::Shadow,
@@ -37,9 +38,18 @@ struct Inner {
     owner: Owner,
     peers: Peers,
     sftp: Option<sftp::Server>,
+    has_git: bool,
+    merging: Arc<Semaphore>,
     locks: Mutex<Locks>,
     hosts: Mutex<BTreeMap<DelegationId, HostHandle>>,
     remotes: Mutex<BTreeMap<DelegationId, RemoteHandle>>,
+}
+
+/// What this machine has for lending.
+#[derive(Debug)]
+pub(crate) struct Services {
+    pub(crate) sftp: Option<sftp::Server>,
+    pub(crate) has_git: bool,
 }
 
 impl Node {
@@ -49,7 +59,7 @@ impl Node {
         tasks: Tasks,
         guardian: Guardian,
         owner: Owner,
-        sftp: Option<sftp::Server>,
+        services: Services,
     ) -> Self {
         Self {
             inner: Arc::new(Inner {
@@ -59,7 +69,9 @@ impl Node {
                 guardian,
                 owner,
                 peers: Peers::new(),
-                sftp,
+                sftp: services.sftp,
+                has_git: services.has_git,
+                merging: Arc::new(Semaphore::new(1)),
                 locks: Mutex::default(),
                 hosts: Mutex::default(),
                 remotes: Mutex::default(),
@@ -155,10 +167,11 @@ impl Node {
 
     /// Nothing more can be fetched; what was sent back stays until it is taken home.
     pub(crate) async fn close_export(&self, id: &DelegationId) {
-        let file = self.export_folder(id).join(ARCHIVE);
-        let removed = self
-            .tasks()
-            .spawn_blocking(move |_| files::remove_file_if_there(&file));
+        let folder = self.export_folder(id);
+        let removed = self.tasks().spawn_blocking(move |_| {
+            files::remove_file_if_there(&folder.join(ARCHIVE))?;
+            files::remove_file_if_there(&folder.join(BUNDLE))
+        });
         if let Ok(Err(error)) = removed.await {
             tracing::warn!(%id, error = %chain(&error), "could not remove a packed workspace");
         }
@@ -223,35 +236,51 @@ impl Node {
     }
 
     /// Transports that work on this machine.
-    fn works(&self) -> Vec<Transport> {
+    pub(crate) fn works(&self) -> Vec<Transport> {
         let path = self.config().environment.get(std::ffi::OsStr::new("PATH"));
         let path = path.cloned().unwrap_or_default();
         let mounts = ["sshfs", "ssh", "fusermount3"]
             .iter()
             .all(|program| find_program(program, &path).is_some())
             && files::is_there(Path::new("/dev/fuse"));
-        match mounts {
-            true => vec![Transport::Sshfs, Transport::Archive],
-            false => vec![Transport::Archive],
+        let mut works = Vec::new();
+        if mounts {
+            works.push(Transport::Sshfs);
         }
+        if self.has_git() {
+            works.push(Transport::Git);
+        }
+        works.push(Transport::Archive);
+        works
+    }
+
+    /// Whether repositories can be lent and taken as such.
+    pub(crate) fn has_git(&self) -> bool {
+        self.inner.has_git
+    }
+
+    /// Nobody else merges into a folder of this node until this is dropped.
+    pub(crate) async fn merging(&self) -> Option<OwnedSemaphorePermit> {
+        let turns = self.inner.merging.clone();
+        turns.acquire_owned().await.ok() // It is never closed.
     }
 
     pub(crate) fn request_lock(
         &self,
         id: &DelegationId,
         dir: &Path,
-        access: Access,
+        hold: Hold,
     ) -> Result<LockDecision, LockError> {
-        self.locks().request(id.clone(), dir, access)
+        self.locks().request(id.clone(), dir, hold)
     }
 
     pub(crate) fn restore_lock(
         &self,
         id: &DelegationId,
         dir: &Path,
-        access: Access,
+        hold: Hold,
     ) -> Result<(), LockError> {
-        self.locks().restore(id.clone(), dir, access)
+        self.locks().restore(id.clone(), dir, hold)
     }
 
     /// Gives the folder up and tells those who have theirs now.

@@ -4,18 +4,19 @@ mod executor;
 
 use std::{path::Path, time::Duration};
 
+use domain::delegation::Transport;
 use futures_util::{Stream, TryStreamExt};
 use platform::Tasks;
 use reqwest::{Client, Response, StatusCode, Url, header::ACCEPT, redirect::Policy};
 use serde_json::{Value, json};
 use wire::{
-    a2a::{Binding, CARD_PATHS, Version, v03},
+    a2a::{AgentExtension, Binding, CARD_PATHS, Version, v03},
     awcp::EXTENSION_URI,
 };
 
 pub(crate) use executor::{Events, Executor};
 
-use crate::{error::chain, spool};
+use crate::{convert, error::chain, spool};
 
 /// The largest card or answer.
 const BODY_MAX: usize = 1024 * 1024;
@@ -68,6 +69,8 @@ pub(crate) struct Peer {
     url: Url,
     version: Version,
     token: Option<String>,
+    /// What its card says of how workspaces get there.
+    transports: Vec<Transport>,
 }
 
 impl Peers {
@@ -128,15 +131,11 @@ impl Peers {
                     continue;
                 }
             };
-            let extensions = &card.capabilities.extensions;
-            if !extensions
-                .iter()
-                .any(|extension| extension.uri == EXTENSION_URI)
-            {
-                return Err(PeerError::NoExtension {
-                    url: url.to_owned(),
-                });
-            }
+            let mut extensions = card.capabilities.extensions.iter();
+            let extension = extensions.find(|extension| extension.uri == EXTENSION_URI);
+            let extension = extension.ok_or_else(|| PeerError::NoExtension {
+                url: url.to_owned(),
+            })?;
             let way = card.supported_interfaces.iter().find_map(|interface| {
                 let version = Version::parse(&interface.protocol_version)?;
                 let is_rpc = Binding::parse(&interface.protocol_binding) == Some(Binding::JsonRpc);
@@ -151,6 +150,7 @@ impl Peers {
                 url: way,
                 version,
                 token: token.map(str::to_owned),
+                transports: transports(extension),
             });
         }
         let url = url.to_owned();
@@ -209,7 +209,24 @@ impl Peers {
     }
 }
 
+/// The words in the extension's parameters that are known here.
+fn transports(extension: &AgentExtension) -> Vec<Transport> {
+    let params = extension.params.as_ref();
+    let words = params
+        .and_then(|it| it.get("transports"))
+        .and_then(Value::as_array);
+    let words = words.into_iter().flatten().filter_map(Value::as_str);
+    words
+        .filter_map(|word| convert::transport(&wire::awcp::Transport::from(word)))
+        .collect()
+}
+
 impl Peer {
+    /// Whether its card says that workspaces can get there this way.
+    pub(crate) fn takes(&self, transport: Transport) -> bool {
+        self.transports.contains(&transport)
+    }
+
     /// Sends `data` as the part of a message; gives the data of the answer, if it has some.
     pub(crate) async fn send(
         &self,

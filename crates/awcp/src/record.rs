@@ -60,7 +60,7 @@ pub(crate) struct HostRecord {
     pub(crate) continues: Option<String>,
 }
 
-/// What becomes of the changes that come home in an archive.
+/// What becomes of the changes that come home in an archive or on a branch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Keeping {
@@ -80,6 +80,17 @@ pub struct Snapshot {
     pub status: SnapshotStatus,
     /// Paths that differ.
     pub changes: usize,
+}
+
+impl Snapshot {
+    pub(crate) fn new(status: SnapshotStatus, changes: usize) -> Self {
+        let id = format!("snap_{}", &uuid::Uuid::new_v4().simple().to_string()[..12]);
+        Self {
+            id,
+            status,
+            changes,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -115,6 +115,14 @@ async fn message(
     }
 }
 
+/// Its git is a push to a server that both sides reach, which is not what ours is.
+fn ours(transport: wire::awcp::Transport) -> wire::awcp::Transport {
+    match transport {
+        wire::awcp::Transport::Git => wire::awcp::Transport::Other("git by a server".to_owned()),
+        other => other,
+    }
+}
+
 fn malformed_answer(id: &str, malformed: &Malformed) -> Response {
     refused(id, &Failure::new(Code::Declined, malformed.to_string()))
 }
@@ -155,7 +163,7 @@ impl Face {
                 export_name: names[0].clone(),
             },
             requirements: Some(seed::Requirements {
-                transport: invite.requirements.and_then(|it| it.transport),
+                transport: invite.requirements.and_then(|it| it.transport).map(ours),
                 alternatives: Vec::new(),
             }),
         };

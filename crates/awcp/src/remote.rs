@@ -1,6 +1,7 @@
 //! One delegation on the remote's side: its task decides, keeps, answers and acts, in this order.
 
 mod acts;
+mod clone;
 mod plane;
 mod work;
 

@@ -18,7 +18,7 @@ use wire::awcp::seed::Message;
 
 use crate::{
     CreateRequest, DelegationError, Delegations, convert,
-    host::{ARCHIVE, DELTA, HostEvent, HostHandle},
+    host::{ARCHIVE, BUNDLE, DELTA, HostEvent, HostHandle},
     peer::PeerError,
     spool::{self, SpoolError},
 };
@@ -147,7 +147,9 @@ async fn archive(
     if handle.gate.lock().open.is_none() {
         return Err(over());
     }
-    let file = spool::open(&delegations.node.export_folder(&id), ARCHIVE).map_err(|_| over())?;
+    let folder = delegations.node.export_folder(&id);
+    let packed = spool::open(&folder, ARCHIVE).or_else(|_| spool::open(&folder, BUNDLE));
+    let file = packed.map_err(|_| over())?;
     let began = HostEvent::Input(HostInput::Began);
     let _ = handle.inputs.send(began).await; // It has ended meanwhile.
     let pieces = spool::pieces(file, delegations.node.tasks().clone());

@@ -2,7 +2,7 @@
 
 use domain::{
     Name,
-    delegation::{Access, DelegationId, Grant, LockDecision, Transport},
+    delegation::{Access, DelegationId, Grant, Hold, LockDecision, Transport},
 };
 use engine::Keep;
 use platform::files;
@@ -10,6 +10,7 @@ use platform::files;
 use crate::{
     DelegationError, Delegations, Snapshot, SnapshotStatus, clock,
     host::Export,
+    lent_repository::LentRepository,
     record::{HOST_KIND, HostRecord, note},
 };
 
@@ -27,7 +28,7 @@ impl Delegations {
             access: Access::Rw,
             until: clock::now(),
         };
-        let export = Export::of(&self.node, &record, grant, Transport::Archive);
+        let export = Export::of(&self.node, &record, grant, came_by(&record));
         let applied = export.apply_waiting().await;
         self.node.release_lock(&guard);
         applied.map_err(DelegationError::Refused)?;
@@ -37,6 +38,16 @@ impl Delegations {
     /// Throws changes away that wait.
     pub async fn discard_snapshot(&self, id: &str) -> Result<Snapshot, DelegationError> {
         let record = self.waiting(id).await?;
+        if came_by(&record) == Transport::Git {
+            let id = record.machine.id();
+            let forgotten = match LentRepository::of(&record.dir, &self.node).await {
+                Ok(repository) => repository.forget_branch(id).await,
+                Err(why) => Err(why), // Whoever took the repository away took the branch.
+            };
+            if let Err(why) = forgotten {
+                tracing::warn!(%id, why, "the branch of a delegation could not be removed");
+            }
+        }
         self.settle(record, SnapshotStatus::Discarded).await
     }
 
@@ -63,7 +74,11 @@ impl Delegations {
     ) -> Result<DelegationId, DelegationError> {
         let guard = format!("hold-{}", uuid::Uuid::new_v4().simple());
         let guard = DelegationId(Name::parse(&guard).expect("letters and digits are a name"));
-        let why = match self.node.request_lock(&guard, &record.dir, Access::Rw) {
+        let hold = match came_by(record) {
+            Transport::Git => Hold::Merge,
+            Transport::Archive | Transport::Sshfs => Hold::Write,
+        };
+        let why = match self.node.request_lock(&guard, &record.dir, hold) {
             Ok(LockDecision::Granted) => return Ok(guard),
             Ok(LockDecision::Queued { .. }) => "its folder is lent now".to_owned(),
             Err(error) => error.to_string(),
@@ -111,4 +126,10 @@ impl Delegations {
             .map_err(|_| DelegationError::ShuttingDown)??;
         Ok(settled)
     }
+}
+
+/// How changes that wait came home.
+fn came_by(record: &HostRecord) -> Transport {
+    let agreed = record.agreement.as_ref();
+    agreed.map_or(Transport::Archive, |agreement| agreement.transport)
 }

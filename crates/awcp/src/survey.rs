@@ -72,6 +72,12 @@ impl Ignored {
         )
     }
 
+    /// A repository below the top one, if there is any: git would take it for a part of its own kind.
+    pub(crate) fn nested_repository(&self) -> Option<&Path> {
+        let mut paths = self.0.iter().filter(|path| path.ends_with(".git"));
+        paths.find_map(|path| path.parent().filter(|above| !above.as_os_str().is_empty()))
+    }
+
     /// Whether an entry of an archive stays at home.
     pub(crate) fn covers(&self, path: &EntryPath, _: Kind) -> bool {
         self.covers_path(Path::new(OsStr::from_bytes(path.as_bytes())))
@@ -235,6 +241,7 @@ mod tests {
         let survey = survey(folder.path(), MAX).unwrap();
         assert_eq!(survey.files.len(), 2, "{:?}", survey.files);
         assert_eq!(survey.size.bytes, 18);
+        assert_eq!(survey.ignored.nested_repository(), None);
         for (path, covered) in [
             ("src/x.log", true),
             ("build/new", true),

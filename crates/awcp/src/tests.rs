@@ -4,6 +4,7 @@ mod archive_tests;
 mod ends_tests;
 mod executor_tests;
 mod faces_tests;
+mod git_tests;
 mod released_tests;
 mod restart_tests;
 mod scene;

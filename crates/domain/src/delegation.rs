@@ -22,6 +22,6 @@ pub use host::{Host, HostEffect, HostInput};
 pub use locks::{LOCK_QUEUE_MAX, LockDecision, LockError, Locks};
 pub use remote::{Remote, RemoteEffect, RemoteInput};
 pub use terms::{
-    Acceptance, Access, Agreement, Cleanup, DelegationId, Ending, Grant, Offer, Phase, Rejected,
-    Report, Sandbox, Transport, Waits,
+    Acceptance, Access, Agreement, Cleanup, DelegationId, Ending, Grant, Hold, Offer, Phase,
+    Rejected, Report, Sandbox, Transport, Waits,
 };

@@ -163,7 +163,7 @@ pub(crate) struct DelegateArgs {
     /// For how many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     pub(crate) ttl: u64,
-    /// How the folder gets there: archive or sshfs
+    /// How the folder gets there: archive, git or sshfs
     #[arg(long, value_name = "TRANSPORT")]
     pub(crate) transport: Option<String>,
     /// A file that holds a token of that node

@@ -29,6 +29,7 @@ impl Extension for LentWorkspaces {
             "uri": AWCP_URI,
             "description": "Takes workspaces that are lent to it under a lease",
             "required": false,
+            "params": { "transports": self.delegations.transports() },
         }))
         .ok()
     }

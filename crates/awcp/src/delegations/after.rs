@@ -2,7 +2,7 @@
 
 use domain::{
     Name,
-    delegation::{Access, DelegationId, HostInput, LockDecision, Phase, RemoteInput},
+    delegation::{DelegationId, Hold, HostInput, LockDecision, Phase, RemoteInput},
 };
 use platform::files;
 
@@ -56,7 +56,7 @@ impl Delegations {
         }
         let guard = format!("undo-{}", uuid::Uuid::new_v4().simple());
         let guard = DelegationId(Name::parse(&guard).expect("letters and digits are a name"));
-        let decision = self.node.request_lock(&guard, &record.dir, Access::Rw);
+        let decision = self.node.request_lock(&guard, &record.dir, Hold::Write);
         let undone = match decision {
             Ok(LockDecision::Granted) => {
                 self.node

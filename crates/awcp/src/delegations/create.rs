@@ -1,20 +1,24 @@
 //! How a delegation begins at its host: what is lent is looked at, the peer is asked what it speaks, and nothing has been made
 //! if either is not as it must be.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use domain::{
     Name,
-    delegation::{Access, Code, DelegationId, Failure, Host, Offer, Size, Transport},
+    delegation::{Access, Code, DelegationId, Failure, Host, Offer, Transport},
 };
 use platform::files;
 
 use super::Delegations;
 use crate::{
     DelegationError, clock,
+    lent_repository::LentRepository,
     peer::Found,
     record::{HOST_KIND, HostRecord, Keeping, Task},
-    survey,
+    survey::{self, Survey},
 };
 
 /// What to lend, to whom, for what.
@@ -61,22 +65,30 @@ impl Delegations {
     pub async fn create(&self, create: Create) -> Result<DelegationId, DelegationError> {
         let dir = files::resolve(&create.dir);
         let offer = self.offer(&create)?;
-        let (size, mut offer) = self.survey(&create, dir.clone(), offer).await?;
+        let (survey, mut offer) = self.survey(&create, dir.clone(), offer).await?;
         let found = self
             .node
             .peers()
             .find(&create.peer_url, create.token.as_deref());
-        if let Found::Executor(_) = found.await? {
-            // The only transport of that dialect that works everywhere.
-            offer.transports.retain(|it| *it == Transport::Archive);
-            if offer.transports.is_empty() {
-                return Err(DelegationError::Refused(Failure::with_hint(
-                    Code::DepMissing,
-                    "the peer speaks the released dialect, which takes archives alone",
-                    "lend an archive",
-                )));
+        match found.await? {
+            Found::Executor(_) => {
+                // The only transport of that dialect that works everywhere.
+                offer.transports.retain(|it| *it == Transport::Archive);
+                if offer.transports.is_empty() {
+                    return Err(DelegationError::Refused(Failure::with_hint(
+                        Code::DepMissing,
+                        "the peer speaks the released dialect, which takes archives alone",
+                        "lend an archive",
+                    )));
+                }
+            }
+            Found::Peer(peer) => {
+                let wanted = create.transports.is_empty() && peer.takes(Transport::Git);
+                self.offer_repository(&mut offer, &dir, &survey, wanted)
+                    .await?;
             }
         }
+        let size = survey.size;
         let id = format!("dlg_{}", uuid::Uuid::new_v4().simple());
         let id = DelegationId(Name::parse(&id).expect("letters and digits are a name"));
         let now = clock::now();
@@ -118,18 +130,18 @@ impl Delegations {
         let mut transports = create.transports.clone();
         if create.keeping != Keeping::Auto {
             // A mount changes the folder itself, so nothing could wait.
-            if !transports.is_empty() && !transports.contains(&Transport::Archive) {
+            transports.retain(|it| *it != Transport::Sshfs);
+            if !create.transports.is_empty() && transports.is_empty() {
                 return Err(DelegationError::Refused(Failure::with_hint(
                     Code::DepMissing,
                     "changes of a mount are there at once and cannot be staged",
-                    "lend an archive, or let the changes be applied",
+                    "lend an archive or a repository, or let the changes be applied",
                 )));
             }
-            transports = vec![Transport::Archive];
         }
         if transports.is_empty() {
             transports.push(Transport::Archive);
-            if self.node.sftp().is_some() {
+            if self.node.sftp().is_some() && create.keeping == Keeping::Auto {
                 transports.insert(0, Transport::Sshfs);
             }
         }
@@ -155,7 +167,7 @@ impl Delegations {
         create: &Create,
         dir: PathBuf,
         mut offer: Offer,
-    ) -> Result<(Size, Offer), DelegationError> {
+    ) -> Result<(Survey, Offer), DelegationError> {
         let max = self.node.config().size_max;
         let folder = dir.clone();
         let looking = self.node.tasks().spawn_blocking(move |_| {
@@ -172,16 +184,56 @@ impl Delegations {
                 )));
             }
             if !survey.sensitive_ignored.is_empty() {
-                // A mount shows what an archive leaves at home.
+                // A mount shows what everything else leaves at home.
                 offer
                     .transports
-                    .retain(|transport| *transport == Transport::Archive);
+                    .retain(|transport| *transport != Transport::Sshfs);
             }
             if offer.transports.is_empty() {
                 let failure = survey::refuse_sensitive(&survey.sensitive_ignored);
                 return Err(DelegationError::Refused(failure));
             }
         }
-        Ok((survey.size, offer))
+        Ok((survey, offer))
+    }
+
+    /// A repository is lent as one where the peer takes it and nobody wants it otherwise. It is offered alone then, unless a
+    /// mount is better, so that others may be lent the same one meanwhile.
+    async fn offer_repository(
+        &self,
+        offer: &mut Offer,
+        dir: &Path,
+        survey: &Survey,
+        wanted: bool,
+    ) -> Result<(), DelegationError> {
+        let is_asked_for = offer.transports.contains(&Transport::Git);
+        if !wanted && !is_asked_for {
+            return Ok(());
+        }
+        let repository = match survey.ignored.nested_repository() {
+            Some(path) => Err(format!("{} is a repository in it", path.display())),
+            None => LentRepository::of(dir, &self.node).await.map(drop),
+        };
+        match repository {
+            Ok(()) if is_asked_for => {}
+            Ok(()) => {
+                let mounts = offer.transports.contains(&Transport::Sshfs);
+                match mounts {
+                    true => offer.transports.insert(1, Transport::Git),
+                    false => offer.transports = vec![Transport::Git],
+                }
+            }
+            Err(why) => {
+                offer.transports.retain(|it| *it != Transport::Git);
+                if offer.transports.is_empty() {
+                    return Err(DelegationError::Refused(Failure::with_hint(
+                        Code::DepMissing,
+                        format!("the folder cannot be lent as a repository: {why}"),
+                        "lend an archive",
+                    )));
+                }
+            }
+        }
+        Ok(())
     }
 }

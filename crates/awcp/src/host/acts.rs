@@ -54,8 +54,8 @@ impl HostTask {
     }
 
     fn acquire(&mut self) {
-        let access = self.record.machine.offer().access;
-        match self.node.request_lock(&self.id(), &self.record.dir, access) {
+        let hold = self.record.machine.offer().hold();
+        match self.node.request_lock(&self.id(), &self.record.dir, hold) {
             Ok(LockDecision::Granted) => self.later(HostInput::LockGranted),
             Ok(LockDecision::Queued { before }) => {
                 let text = format!("waits for its folder; {before} wait before it");
@@ -72,8 +72,8 @@ impl HostTask {
         if self.node.locks().holds(&self.id()) {
             return; // It was taken before anybody could ask.
         }
-        let access = self.record.machine.offer().access;
-        if let Err(error) = self.node.restore_lock(&self.id(), &self.record.dir, access) {
+        let hold = self.record.machine.offer().hold();
+        if let Err(error) = self.node.restore_lock(&self.id(), &self.record.dir, hold) {
             let failure = Failure::new(Code::TaskFailed, error.to_string());
             self.later(HostInput::Fail(failure));
         }
@@ -127,7 +127,7 @@ impl HostTask {
         let secret = self.record.secret.clone()?;
         let mut options = json!({ "reply_url": format!("{base}/message"), "reply_token": secret });
         match transport {
-            Transport::Archive => {
+            Transport::Archive | Transport::Git => {
                 options["checksum"] = self.record.checksum.clone()?.into();
                 options["delta_url"] = format!("{base}/delta").into();
                 Some(seed::Mount {
@@ -253,7 +253,7 @@ impl HostTask {
 
     fn restore(&mut self, grant: &Grant, transport: Transport) {
         match transport {
-            Transport::Archive => {
+            Transport::Archive | Transport::Git => {
                 self.open_gate(grant);
                 if self.record.machine.phase() == Phase::Running {
                     self.listen_again();

@@ -1,5 +1,7 @@
 //! What is lent: made ready for the remote, and the result taken home.
 
+mod branch;
+
 use std::{
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -13,6 +15,8 @@ use platform::{
     files::{self, Durability, Mode},
 };
 use tokio_util::sync::CancellationToken;
+
+pub(crate) use branch::{BUNDLE, LENT_NAME, WORK_NAME};
 
 use super::Gate;
 use crate::{
@@ -119,6 +123,10 @@ impl Export {
         })?;
         match self.transport {
             Transport::Archive => self.pack(survey.ignored, stop.clone()).await,
+            Transport::Git => tokio::select! { biased;
+                () = stop.cancelled() => Err(stopped()),
+                packed = self.lend_commit(survey.ignored) => packed,
+            },
             Transport::Sshfs => {
                 gate.lock().grant = Some(self.serve()?);
                 Ok(String::new())
@@ -174,7 +182,8 @@ impl Export {
                 return self.set_aside(keeping).await;
             }
             (Transport::Archive, Access::Rw) => self.take_home(self.folder.clone(), stop).await?,
-            (Transport::Archive, Access::Ro) => Vec::new(),
+            (Transport::Git, Access::Rw) => return self.collect_branch(keeping).await,
+            (Transport::Archive | Transport::Git, Access::Ro) => Vec::new(),
             (Transport::Sshfs, _) => self.look_around().await?,
         };
         self.shadow.result(&changed).await.map_err(not_kept)?;
@@ -217,17 +226,15 @@ impl Export {
             self.blocking(move || files::remove_tree(&folder).map_err(|error| failed(&error)))
                 .await?;
         }
-        let id = format!("snap_{}", &uuid::Uuid::new_v4().simple().to_string()[..12]);
-        Ok(Some(Snapshot {
-            id,
-            status,
-            changes: changed.len(),
-        }))
+        Ok(Some(Snapshot::new(status, changed.len())))
     }
 
     /// Applies changes that waited, and writes the audit of what they did.
     pub(crate) async fn apply_waiting(&self) -> Result<(), Failure> {
         let folder = self.node.snapshot_folder(&self.id);
+        if self.transport == Transport::Git {
+            return self.merge(folder).await;
+        }
         let never = CancellationToken::new();
         let changed = self.take_home(folder, &never).await?;
         self.shadow.result(&changed).await.map_err(not_kept)
@@ -378,15 +385,19 @@ fn check_quota(delta: &Delta, quota: u64) -> Result<(), Failure> {
     };
     let grown = sum(Change::after).saturating_sub(sum(Change::before));
     if grown > quota {
-        return Err(Failure::with_hint(
-            Code::TaskFailed,
-            format!(
-                "the quota of {quota} bytes is reached: the changes need {grown} bytes; nothing was changed"
-            ),
-            "lend with a larger quota, or ask for less",
-        ));
+        return Err(over_quota(quota, grown));
     }
     Ok(())
+}
+
+fn over_quota(quota: u64, grown: u64) -> Failure {
+    Failure::with_hint(
+        Code::TaskFailed,
+        format!(
+            "the quota of {quota} bytes is reached: the changes need {grown} bytes; nothing was changed"
+        ),
+        "lend with a larger quota, or ask for less",
+    )
 }
 
 fn changed_files(delta: &Delta) -> Vec<PathBuf> {

@@ -121,6 +121,7 @@ impl RemoteTask {
         self.step.begin(self.node.tasks(), |stop| async move {
             let brought = match transport {
                 Transport::Archive => bringing.unpack(&stop).await,
+                Transport::Git => bringing.clone_repository(&stop).await,
                 Transport::Sshfs => bringing.mount().await,
             };
             let input = match brought {
@@ -182,7 +183,7 @@ impl RemoteTask {
         let removing = self.node.tasks().spawn_blocking(move |_| {
             let _ = files::remove_tree(&node.stage_folder(&id)); // Only an archive on its way.
             match transport {
-                Some(Transport::Archive) => {
+                Some(Transport::Archive | Transport::Git) => {
                     files::remove_tree(&point).map_err(|error| chain(&error))
                 }
                 Some(Transport::Sshfs) | None => {

@@ -1,4 +1,4 @@
-//! A lent workspace at the remote: unpacked or mounted, and everything written brought home.
+//! A lent workspace at the remote: unpacked, cloned or mounted, and everything written brought home.
 
 use std::path::PathBuf;
 
@@ -9,6 +9,7 @@ use sftp::mount::{Connection, HostTrust, Links, Mount, MountError, MountKey, Mou
 use tokio_util::sync::CancellationToken;
 use wire::awcp::{Secret, seed};
 
+use super::clone::Clone;
 use crate::{
     convert,
     error::chain,
@@ -20,6 +21,7 @@ use crate::{
 };
 
 const FETCHED: &str = "workspace.tar.zst";
+const BUNDLE: &str = "workspace.bundle";
 const DELTA: &str = "delta.tar.zst";
 
 /// For how long listings of a mount are believed: builds ask for the same file many times.
@@ -43,6 +45,14 @@ pub(super) enum Plane {
         point: PathBuf,
         resources: Vec<String>,
         result: PathBuf,
+    },
+    Cloned {
+        node: Node,
+        clone: Clone,
+        point: PathBuf,
+        stage: PathBuf,
+        delta_url: Option<String>,
+        token: String,
     },
     Mounted {
         mount: Box<Mount>,
@@ -79,24 +89,10 @@ impl Bringing {
         if let Dialect::Released { resources } = self.dialect.clone() {
             return self.unpack_zip(resources, stop).await;
         }
-        let denied = || Failure::new(Code::AuthFailed, "START of an archive carries no token");
-        let token = convert::token(self.mount.credential.as_ref()).ok_or_else(denied)?;
+        let (stage, token) = self.fetch(FETCHED, stop).await?;
         let checksum = option(&self.mount, "checksum");
-        let stage = self.node.stage_folder(&self.id);
         let tasks = self.node.tasks().clone();
-        files::create_private_dir(&stage).map_err(|error| failed(&error))?;
         let limits = limits(&self.node);
-        let fetching = self.node.peers().fetch(
-            &self.mount.export_locator,
-            &token,
-            (&stage, FETCHED),
-            limits.bytes,
-            &tasks,
-        );
-        tokio::select! { biased;
-            () = stop.cancelled() => return Err(Failure::new(Code::Cancelled, "it was stopped")),
-            fetched = fetching => fetched.map_err(|error| not_fetched(&error))?,
-        };
         let (point, folder, stop) = (self.point.clone(), stage.clone(), stop.clone());
         let unpacking = tasks.spawn_blocking(move |_| {
             let expected = match checksum {
@@ -120,6 +116,51 @@ impl Bringing {
             token,
             node: self.node,
         })
+    }
+
+    /// A clone of what was lent, to work in.
+    pub(super) async fn clone_repository(self, stop: &CancellationToken) -> Result<Plane, Failure> {
+        let (stage, token) = self.fetch(BUNDLE, stop).await?;
+        let checksum = option(&self.mount, "checksum");
+        let cloning = Clone::of(&self.node, &self.point, (&stage, BUNDLE), checksum);
+        let clone = tokio::select! { biased;
+            () = stop.cancelled() => return Err(Failure::new(Code::Cancelled, "it was stopped")),
+            clone = cloning => clone?,
+        };
+        Ok(Plane::Cloned {
+            clone,
+            point: self.point,
+            stage,
+            delta_url: option(&self.mount, "delta_url"),
+            token,
+            node: self.node,
+        })
+    }
+
+    /// Fetches what is lent into the stage; gives the stage and the token.
+    async fn fetch(
+        &self,
+        name: &str,
+        stop: &CancellationToken,
+    ) -> Result<(PathBuf, String), Failure> {
+        let denied = || Failure::new(Code::AuthFailed, "START of an archive carries no token");
+        let token = convert::token(self.mount.credential.as_ref()).ok_or_else(denied)?;
+        let stage = self.node.stage_folder(&self.id);
+        files::create_private_dir(&stage).map_err(|error| failed(&error))?;
+        let fetching = self.node.peers().fetch(
+            &self.mount.export_locator,
+            &token,
+            (&stage, name),
+            limits(&self.node).bytes,
+            self.node.tasks(),
+        );
+        tokio::select! { biased;
+            () = stop.cancelled() => Err(Failure::new(Code::Cancelled, "it was stopped")),
+            fetched = fetching => match fetched {
+                Ok(_) => Ok((stage.clone(), token.clone())),
+                Err(error) => Err(not_fetched(&error)),
+            },
+        }
     }
 
     /// The archive came with START and lies in the stage.
@@ -221,7 +262,7 @@ impl Plane {
     /// Where the agent works.
     pub(super) fn cwd(&self) -> PathBuf {
         match self {
-            Self::Unpacked { point, .. } => point.clone(),
+            Self::Unpacked { point, .. } | Self::Cloned { point, .. } => point.clone(),
             Self::Zipped {
                 point, resources, ..
             } => match resources.as_slice() {
@@ -243,7 +284,10 @@ impl Plane {
                 )),
             },
             (Self::Zipped { .. }, Access::Rw) => self.pack_result().await,
-            (Self::Unpacked { .. } | Self::Zipped { .. }, Access::Ro) => Ok(()),
+            (Self::Unpacked { .. } | Self::Zipped { .. } | Self::Cloned { .. }, Access::Ro) => {
+                Ok(())
+            }
+            (Self::Cloned { .. }, Access::Rw) => self.send_branch().await,
             (Self::Unpacked { .. }, Access::Rw) => self.send_delta().await,
         }
     }
@@ -313,21 +357,31 @@ impl Plane {
         let Some(file) = packing.await.unwrap_or_else(|_| Err(closing()))? else {
             return Ok(());
         };
-        let no_way = || Failure::new(Code::MountFailed, "the host has not said where changes go");
-        let url = delta_url.as_ref().ok_or_else(no_way)?;
-        let pieces = spool::pieces(file, node.tasks().clone());
-        let sent = node.peers().deliver(url, token, pieces).await;
-        sent.map_err(|error| {
-            Failure::new(
-                Code::TaskFailed,
-                format!("the changes were not taken: {error}"),
-            )
-        })
+        deliver(node, file, delta_url.as_deref(), token).await
+    }
+
+    async fn send_branch(&self) -> Result<(), Failure> {
+        let Self::Cloned {
+            node,
+            clone,
+            stage,
+            delta_url,
+            token,
+            ..
+        } = self
+        else {
+            return Ok(());
+        };
+        if !clone.pack(&stage.join(DELTA)).await? {
+            return Ok(());
+        }
+        let file = spool::open(stage, DELTA).map_err(|error| failed(&error))?;
+        deliver(node, file, delta_url.as_deref(), token).await
     }
 
     pub(super) async fn take_down(self) {
         match self {
-            Self::Unpacked { .. } | Self::Zipped { .. } => {} // It goes with its folder.
+            Self::Unpacked { .. } | Self::Zipped { .. } | Self::Cloned { .. } => {} // It goes with its folder.
             Self::Mounted { mount, .. } => {
                 if let Err(error) = mount.unmount().await {
                     tracing::warn!(%error, "a lent workspace could not be unmounted");
@@ -337,7 +391,26 @@ impl Plane {
     }
 }
 
-fn limits(node: &Node) -> Limits {
+/// Sends changes to where the host wants them.
+async fn deliver(
+    node: &Node,
+    file: impl std::io::Read + Send + 'static,
+    url: Option<&str>,
+    token: &str,
+) -> Result<(), Failure> {
+    let no_way = || Failure::new(Code::MountFailed, "the host has not said where changes go");
+    let url = url.ok_or_else(no_way)?;
+    let pieces = spool::pieces(file, node.tasks().clone());
+    let sent = node.peers().deliver(url, token, pieces).await;
+    sent.map_err(|error| {
+        Failure::new(
+            Code::TaskFailed,
+            format!("the changes were not taken: {error}"),
+        )
+    })
+}
+
+pub(super) fn limits(node: &Node) -> Limits {
     let max = node.config().size_max;
     Limits {
         bytes: max.bytes.saturating_add(node.config().quota_bytes),
@@ -347,7 +420,7 @@ fn limits(node: &Node) -> Limits {
     }
 }
 
-fn failed(error: &dyn std::error::Error) -> Failure {
+pub(super) fn failed(error: &dyn std::error::Error) -> Failure {
     Failure::new(Code::MountFailed, chain(error))
 }
 

@@ -2,7 +2,9 @@
 
 use std::{
     collections::BTreeMap,
+    fs::Permissions,
     net::Ipv4Addr,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Duration,
@@ -277,7 +279,9 @@ fn carrier(delegations: Delegations, url: String) -> Router {
         "supportedInterfaces": [
             { "url": format!("{url}/a2a"), "protocolBinding": "JSONRPC", "protocolVersion": "1.0" },
         ],
-        "capabilities": { "extensions": [{ "uri": EXTENSION_URI }] },
+        "capabilities": { "extensions": [
+            { "uri": EXTENSION_URI, "params": { "transports": delegations.transports() } },
+        ] },
         "defaultInputModes": [], "defaultOutputModes": [], "skills": [],
     });
     let mut bare = card.clone();
@@ -392,6 +396,28 @@ impl Scripted {
                 }
                 "remove" => std::fs::remove_file(&path).unwrap(),
                 "cat" => say(sink, &std::fs::read_to_string(&path).unwrap_or_default()),
+                "git" => {
+                    let args = line["git ".len()..].split(' ');
+                    let ran = std::process::Command::new("git")
+                        .args(args)
+                        .current_dir(cwd)
+                        .output();
+                    let output = ran.unwrap();
+                    let said = [output.stdout, output.stderr].concat();
+                    say(sink, &String::from_utf8_lossy(&said));
+                }
+                "plant" => {
+                    use std::io::Write;
+                    let file = std::fs::OpenOptions::new().append(true).open(&path);
+                    writeln!(file.unwrap(), "{rest}").unwrap();
+                }
+                "hook" => {
+                    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                    std::fs::write(&path, format!("#!/bin/sh\n{rest}\n")).unwrap();
+                    std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+                }
+                "link" => std::os::unix::fs::symlink(rest, &path).unwrap(),
+                "run" => std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap(),
                 "list" => say(sink, &names(cwd).join(" ")),
                 "fail" => {
                     return Stop::Failed {

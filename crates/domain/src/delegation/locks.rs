@@ -1,4 +1,5 @@
-//! Who has which folder: one writer, or any number of readers, parents and children included, in the order of asking.
+//! Who has which folder: one writer, or any number of readers or of those who merge, parents and children included, in the
+//! order of asking.
 //!
 //! Paths are compared by their names alone, so whoever asks resolves links first.
 
@@ -7,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Access, DelegationId};
+use super::{DelegationId, Hold};
 
 /// Delegations that may wait for folders: more than that is a program that does not listen.
 pub const LOCK_QUEUE_MAX: usize = 256;
@@ -23,14 +24,14 @@ pub struct Locks {
 struct Claim {
     by: DelegationId,
     folder: PathBuf,
-    access: Access,
+    hold: Hold,
 }
 
 impl Claim {
     fn conflicts(&self, other: &Self) -> bool {
         let overlap =
             self.folder.starts_with(&other.folder) || other.folder.starts_with(&self.folder);
-        overlap && (self.access == Access::Rw || other.access == Access::Rw)
+        overlap && (self.hold != other.hold || self.hold == Hold::Write)
     }
 }
 
@@ -61,7 +62,7 @@ impl Locks {
         &mut self,
         by: DelegationId,
         folder: &Path,
-        access: Access,
+        hold: impl Into<Hold>,
     ) -> Result<LockDecision, LockError> {
         if self.knows(&by) {
             return Err(LockError::Twice { by });
@@ -69,7 +70,7 @@ impl Locks {
         let claim = Claim {
             by,
             folder: folder.to_owned(),
-            access,
+            hold: hold.into(),
         };
         let blocked = self
             .held
@@ -93,7 +94,7 @@ impl Locks {
         &mut self,
         by: DelegationId,
         folder: &Path,
-        access: Access,
+        hold: impl Into<Hold>,
     ) -> Result<(), LockError> {
         if self.knows(&by) {
             return Err(LockError::Twice { by });
@@ -101,7 +102,7 @@ impl Locks {
         let claim = Claim {
             by,
             folder: folder.to_owned(),
-            access,
+            hold: hold.into(),
         };
         if let Some(other) = self.held.iter().find(|other| other.conflicts(&claim)) {
             return Err(LockError::Conflict {
@@ -154,7 +155,7 @@ impl Locks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Name;
+    use crate::{Name, delegation::Access};
 
     fn id(text: &str) -> DelegationId {
         DelegationId(Name::parse(text).unwrap())
@@ -172,12 +173,13 @@ mod tests {
             }
             let mut parts = word.split(':');
             let by = parts.next().unwrap();
-            let access = match parts.next().unwrap() {
-                "rw" => Access::Rw,
-                _ => Access::Ro,
+            let hold = match parts.next().unwrap() {
+                "rw" => Hold::Write,
+                "merge" => Hold::Merge,
+                _ => Hold::Read,
             };
             let folder = Path::new(parts.next().unwrap());
-            match locks.request(id(by), folder, access).unwrap() {
+            match locks.request(id(by), folder, hold).unwrap() {
                 LockDecision::Granted => said.push(by.to_owned()),
                 LockDecision::Queued { before } => said.push(format!("{by}+{before}")),
             }
@@ -198,6 +200,14 @@ mod tests {
         check("a:ro:/p b:ro:/p c:ro:/p/q", "a b c");
         check("a:rw:/p/a b:rw:/p/b c:rw:/pa", "a b c");
         check("a:rw:/p b:rw:/pq", "a b");
+    }
+
+    #[test]
+    fn those_who_merge_share_among_themselves_alone() {
+        check("a:merge:/p b:merge:/p c:merge:/p/q", "a b c");
+        check("a:merge:/p w:rw:/p b:merge:/p -a -w", "a w+0 b+1 w b");
+        check("a:merge:/p r:ro:/p/q -a", "a r+0 r");
+        check("r:ro:/p a:merge:/p -r", "r a+0 a");
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub enum Transport {
     Sshfs,
     /// Sent there, and the changes sent back.
     Archive,
+    /// Cloned there, and a branch sent back, which is merged.
+    Git,
 }
 
 /// What the remote holds itself to.
@@ -104,7 +106,35 @@ pub struct Agreement {
     pub sandbox: Option<Sandbox>,
 }
 
+/// What a delegation needs of its folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    Read,
+    /// Writes, or overwrites when the work is done: alone.
+    Write,
+    /// Merges what was made elsewhere when the work is done: with others that merge.
+    Merge,
+}
+
+impl From<Access> for Hold {
+    fn from(access: Access) -> Self {
+        match access {
+            Access::Ro => Self::Read,
+            Access::Rw => Self::Write,
+        }
+    }
+}
+
 impl Offer {
+    /// What the folder is needed for, whichever of the transports is taken.
+    pub fn hold(&self) -> Hold {
+        let merges = self.transports.iter().all(|it| *it == Transport::Git);
+        match self.access {
+            Access::Rw if merges => Hold::Merge,
+            access => access.into(),
+        }
+    }
+
     /// What follows from an acceptance; a transport that was not offered is no acceptance.
     pub(crate) fn agree(&self, acceptance: &Acceptance) -> Result<Agreement, Rejected> {
         let required = self.transports.first().copied();

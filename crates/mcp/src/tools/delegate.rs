@@ -58,7 +58,7 @@ pub(crate) struct Delegate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1), with = "i64")]
     ttl_secs: Option<u64>,
-    /// `archive` or `sshfs`; whatever both nodes have unless given.
+    /// `archive`, `git` or `sshfs`; whatever both nodes have unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     transport: Option<String>,
