@@ -1,6 +1,5 @@
 //! The other side of the protocol: finds an agent's card, speaks whichever version and binding it offers.
 
-mod card;
 mod connection;
 mod events;
 
@@ -34,6 +33,16 @@ pub enum ClientError {
     Protocol { url: String, what: String },
     #[error("{url} did not answer within {} s", limit.as_secs())]
     Silent { url: String, limit: Duration },
+}
+
+impl From<cards::CardError> for ClientError {
+    fn from(error: cards::CardError) -> Self {
+        match error {
+            cards::CardError::BadUrl { url, why } => Self::BadUrl { url, why },
+            cards::CardError::NoCard { url, why } => Self::NoCard { url, why },
+            cards::CardError::Unreachable { url, why } => Self::Unreachable { url, why },
+        }
+    }
 }
 
 /// Sends one data part to the agent at `url` and gives back the data of its answer.

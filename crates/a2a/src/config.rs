@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use domain::chain::Ourselves;
 use wire::a2a::Message;
 
-use crate::{convert, extension::Extension};
+use crate::{Calls, convert, extension::Extension};
 
 /// How this node looks to A2A clients.
 #[derive(Debug, Clone)]
@@ -21,6 +22,8 @@ pub struct A2aConfig {
     /// Whether requests need a bearer token, which the cards then say.
     pub needs_token: bool,
     pub push: PushPolicy,
+    /// Calls in progress, which the driver shares.
+    pub calls: Calls,
     /// What an agent is told of a message: its parts as text, unless a test wants more.
     pub prompt: fn(&Message) -> String,
 }
@@ -71,6 +74,10 @@ impl A2aConfig {
             default_agent: None,
             needs_token: true,
             push: PushPolicy::Public,
+            calls: Calls::new(Ourselves {
+                id: uuid::Uuid::new_v4().to_string(),
+                name: node_name.to_owned(),
+            }),
             prompt: convert::prompt,
         }
     }

@@ -18,17 +18,20 @@ use engine::{
 };
 use serde_json::Value;
 
-use crate::client::{Client, ClientError, ClientOptions};
+use crate::{
+    Calls,
+    client::{Client, ClientError, ClientOptions},
+};
 
 /// A driver for the agent that the template names: `url`, where its card is found; `agent`, one of several at a node of this
-/// program; `tokenEnv`, the variable that holds the token for it.
-pub fn driver(agent: EndpointAgent) -> Result<Arc<dyn Driver>, DriverError> {
+/// program; `tokenEnv`, the variable that holds the token for it, or `token` itself; `fingerprint`, of its certificate.
+pub fn driver(agent: EndpointAgent, calls: Calls) -> Result<Arc<dyn Driver>, DriverError> {
     let text = |key: &str| agent.config.get(key).and_then(Value::as_str);
     let url = text("url").ok_or_else(|| DriverError::Unsupported {
         what: "be reached: its template names no `url`".to_owned(),
     })?;
     let token = match text("tokenEnv").or_else(|| text("token_env")) {
-        None => None,
+        None => text("token").map(str::to_owned),
         Some(name) => {
             let value = agent.around.environment.get(std::ffi::OsStr::new(name));
             let value = value.and_then(|value| value.to_str()).map(str::to_owned);
@@ -43,8 +46,11 @@ pub fn driver(agent: EndpointAgent) -> Result<Arc<dyn Driver>, DriverError> {
         agent: text("agent").map(str::to_owned),
         options: ClientOptions {
             token,
+            fingerprint: text("fingerprint").map(str::to_owned),
             ..ClientOptions::default()
         },
+        own_name: agent.around.agent.clone(),
+        calls,
         client: Mutex::default(),
         conversations: Mutex::default(),
     }))
@@ -55,6 +61,8 @@ struct A2aDriver {
     url: String,
     agent: Option<String>,
     options: ClientOptions,
+    own_name: String,
+    calls: Calls,
     client: Mutex<Option<Client>>,
     conversations: Mutex<BTreeMap<String, Conversation>>,
 }
@@ -116,8 +124,11 @@ impl A2aDriver {
             client = self.client() => client.map_err(failure)?,
         };
         let context = conversation.context.clone();
+        let chain = self
+            .calls
+            .chain(turn.options.trace, &self.own_name, &turn.prompt);
         let remote = turn::RemoteTurn::new(
-            client.traced(turn.options.trace),
+            client.traced(turn.options.trace).called_by(chain),
             conversation.sink,
             self.agent.clone(),
         );

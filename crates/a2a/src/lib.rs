@@ -3,6 +3,7 @@
 //! The face is [`router`], the driver is [`driver`], and [`client`] is what the driver and others speak through. A task is a
 //! turn of a session; what the protocol calls a context is a session. Protocols that ride on A2A plug in as [`Extension`]s.
 
+mod calls;
 mod card;
 pub mod client;
 mod clock;
@@ -33,6 +34,7 @@ extern crate self as a2a;
 #[cfg(test)]
 mod tests;
 
+pub use calls::{Calls, OtherCalls};
 pub use config::{A2aConfig, BaseUrl, Extensions, PublicAgents, PushPolicy};
 pub use convert::prompt;
 pub use driver::driver;

@@ -117,6 +117,10 @@ impl Face {
     /// A new task.
     async fn begin(self: &Arc<Self>, call: &Call, send: SendMessage) -> Result<Arc<Feed>, Refusal> {
         let agent = self.agent_for(call, &send)?;
+        let chain = self
+            .config
+            .calls
+            .accept(&send.message, call.chain.clone())?;
         let mut message = send.message;
         let given = message.context_id.take().filter(|id| !id.is_empty());
         let context = given.unwrap_or_else(fresh_id);
@@ -145,6 +149,7 @@ impl Face {
             from_seq: 0,
             ask: None,
             trace: call.trace,
+            chain,
         };
         self.spawn(record, Begin::Prompt(prompt)).await
     }

@@ -45,6 +45,9 @@ pub(crate) struct TaskRecord {
     /// What the request that began it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) trace: Option<Trace>,
+    /// Which nodes have called one another until here, this one the last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) chain: Vec<String>,
 }
 
 /// What the task waits for.

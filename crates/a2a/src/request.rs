@@ -1,7 +1,7 @@
 //! What the headers of a request say: who asks, which version, which extensions, which media type.
 
 use axum::http::{HeaderMap, header::CONTENT_TYPE, request::Parts};
-use domain::{TRACEPARENT, Trace};
+use domain::{TRACEPARENT, Trace, chain::CHAIN_HEADER};
 use engine::Caller;
 use wire::a2a::{EXTENSION_HEADERS, ErrorCode, VERSION_HEADER, Version};
 
@@ -46,6 +46,8 @@ pub(crate) struct Call {
     pub(crate) declared: Vec<String>,
     /// What the request belongs to.
     pub(crate) trace: Option<Trace>,
+    /// Which nodes have called one another until here, as far as the header tells.
+    pub(crate) chain: Vec<String>,
 }
 
 impl Face {
@@ -62,6 +64,7 @@ impl Face {
             version: version(&parts.headers)?,
             declared: declared(&parts.headers),
             trace: trace(&parts.headers),
+            chain: chain(&parts.headers),
         };
         self.check_extensions(&call)?;
         Ok(call)
@@ -143,6 +146,13 @@ pub(crate) fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
 fn trace(headers: &HeaderMap) -> Option<Trace> {
     let told = headers.get(TRACEPARENT)?.to_str().ok()?;
     Trace::of_traceparent(told)
+}
+
+fn chain(headers: &HeaderMap) -> Vec<String> {
+    let told = headers.get(CHAIN_HEADER);
+    let told = told.and_then(|told| told.to_str().ok()).unwrap_or_default();
+    let ids = told.split(',').map(str::trim);
+    ids.filter(|id| !id.is_empty()).map(str::to_owned).collect()
 }
 
 #[cfg(test)]

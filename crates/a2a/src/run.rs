@@ -11,7 +11,7 @@ pub use fold::PASSED_ON;
 use std::{sync::Arc, time::Duration};
 
 use domain::{
-    Name,
+    Name, Trace,
     session::{ClientId, Lease, WhenBusy},
     turn::TurnId,
 };
@@ -23,6 +23,7 @@ use tracing::warn;
 use wire::a2a::{Message, Part, Role, StatusUpdate, Task, TaskState, TaskStatus};
 
 use crate::{
+    calls::CallGuard,
     clock,
     context::Context,
     face::Face,
@@ -67,6 +68,8 @@ pub(crate) struct TaskRun {
     client: ClientId,
     /// The agent, where it was started for this task.
     loan: Option<Loan>,
+    /// Who stands behind the turn, as long as it is taken.
+    call: Option<CallGuard>,
     /// When waiting ends: for an answer, or for the end of a cancelled turn.
     deadline: Option<Instant>,
     cancelling: bool,
@@ -92,6 +95,7 @@ impl TaskRun {
             letters,
             client,
             loan: None,
+            call: None,
             deadline: None,
             cancelling: false,
             folding: fold::Folding::default(),
@@ -172,10 +176,18 @@ impl TaskRun {
         self.record.turn = None;
         self.record.from_seq = view.last_seq + 1;
         self.show(TaskState::Working, None).await;
+        let trace = self.record.trace;
+        let trace = trace.unwrap_or_else(|| Trace::new(uuid::Uuid::new_v4().as_u128()));
+        self.call = Some(
+            self.face
+                .config
+                .calls
+                .enter(trace, self.record.chain.clone()),
+        );
         let prompt = Prompt {
             text: prompt,
             options: TurnOptions {
-                trace: self.record.trace,
+                trace: Some(trace),
                 ..TurnOptions::default()
             },
             when_busy: WhenBusy::Queue,

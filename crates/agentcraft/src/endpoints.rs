@@ -31,6 +31,13 @@ fn own_program() -> Option<PathBuf> {
     std::env::current_exe().ok()
 }
 
+/// Turns that came as runs carry their chain on to agents of A2A.
+fn a2a_calls(node: &Ourselves, runs: &Calls) -> a2a::Calls {
+    let runs = runs.clone();
+    let others = Arc::new(move |agent: &str, prompt: &str| runs.chain(agent, prompt));
+    a2a::Calls::new(node.clone()).beside(others)
+}
+
 /// What drivers need that is there before them, and the engine that is there only after them.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoints {
@@ -44,6 +51,7 @@ pub(crate) struct Endpoints {
     environment: Option<Environment>,
     user_home: Option<PathBuf>,
     calls: Calls,
+    a2a_calls: a2a::Calls,
     node: Ourselves,
     lending: awcp::Lending,
     peers: Arc<OnceLock<lan::Peers>>,
@@ -54,6 +62,7 @@ impl Endpoints {
     /// `node` is what this node is called in chains of calls.
     pub(crate) fn new(config: &Config, runs: Records, node: Ourselves) -> Self {
         let user_home = platform::system::home_dir(&config.environment);
+        let calls = Calls::new(node.clone());
         Self {
             memory: model::Memory::default(),
             engine: Arc::default(),
@@ -62,7 +71,8 @@ impl Endpoints {
             shelf: shelf(config),
             environment: None,
             user_home,
-            calls: Calls::new(node.clone()),
+            a2a_calls: a2a_calls(&node, &calls),
+            calls,
             node,
             lending: awcp::Lending::default(),
             peers: Arc::default(),
@@ -82,6 +92,23 @@ impl Endpoints {
     /// Calls in progress, which the runs API shares with the drivers of peers.
     pub(crate) fn calls(&self) -> &Calls {
         &self.calls
+    }
+
+    /// The same, of A2A.
+    pub(crate) fn a2a_calls(&self) -> &a2a::Calls {
+        &self.a2a_calls
+    }
+
+    /// What a peer at this address is known by, if it is one that this node is paired with.
+    pub(crate) fn known_peers(&self) -> awcp::KnownPeers {
+        let peers = self.peers.clone();
+        awcp::KnownPeers::new(move |origin| {
+            let address = peers.get()?.address(origin).ok()?;
+            Some(awcp::KnownPeer {
+                fingerprint: address.fingerprint,
+                token: address.token,
+            })
+        })
     }
 
     /// What this node is called in chains of calls.
@@ -140,7 +167,7 @@ impl Endpoints {
                     Ok(own.joined.driver(&agent, chain))
                 }
                 "peer" => own.peer(agent, calls.clone()),
-                "a2a" => a2a::driver(agent),
+                "a2a" => a2a::driver(own.located(agent)?, own.a2a_calls.clone()),
                 "delegation" => lending.driver(&own.located(agent)?),
                 other => Err(DriverError::Unsupported {
                     what: format!("run on {other}: this program was built without it"),

@@ -1,6 +1,8 @@
 //! What a node lends and takes, told once when it is assembled.
 
-use std::{collections::BTreeMap, ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap, ffi::OsString, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration,
+};
 
 use domain::delegation::{Access, SIZE_MAX, SizeMax, Waits};
 
@@ -29,8 +31,57 @@ pub struct AwcpConfig {
     pub waits: Waits,
     /// What holds the executor's processes; without it only their own policy does, and nothing is declared.
     pub sandbox: Option<SandboxConfig>,
+    /// Of the certificate that this node shows, if it made one for itself: remotes are told with START.
+    pub fingerprint: Option<String>,
+    /// Which certificates paired peers are known by.
+    pub known_peers: KnownPeers,
     /// The environment of git and sshfs; its PATH tells where they are.
     pub environment: BTreeMap<OsString, OsString>,
+}
+
+/// Tells what a peer is known by, from its address without a path. Clones are the same.
+#[derive(Clone)]
+pub struct KnownPeers(Arc<dyn Fn(&str) -> Option<KnownPeer> + Send + Sync>);
+
+/// What is known of a peer that this node is paired with.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct KnownPeer {
+    /// Of its certificate.
+    pub fingerprint: Option<String>,
+    /// What we show it, where the caller names nothing else.
+    pub token: Option<String>,
+}
+
+impl KnownPeers {
+    pub fn new(find: impl Fn(&str) -> Option<KnownPeer> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(find))
+    }
+
+    pub(crate) fn find(&self, origin: &str) -> KnownPeer {
+        (self.0)(origin).unwrap_or_default()
+    }
+}
+
+/// Nobody is known.
+impl Default for KnownPeers {
+    fn default() -> Self {
+        Self::new(|_| None)
+    }
+}
+
+impl std::fmt::Debug for KnownPeers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KnownPeers")
+    }
+}
+
+/// Secrets are not shown.
+impl std::fmt::Debug for KnownPeer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KnownPeer")
+            .field("fingerprint", &self.fingerprint)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How lent workspaces are served for mounting.
@@ -65,6 +116,8 @@ impl AwcpConfig {
             access_max: Access::Rw,
             waits: Waits::default(),
             sandbox: None,
+            fingerprint: None,
+            known_peers: KnownPeers::default(),
             environment: BTreeMap::new(),
         }
     }

@@ -6,6 +6,7 @@ mod create;
 use std::time::Duration;
 
 use domain::{
+    Trace,
     delegation::{DelegationId, HostInput, RemoteInput},
     lifecycle::Force,
 };
@@ -34,6 +35,11 @@ pub const RIGHT: &str = "delegations";
 
 /// The right of a peer to invite this node. It is below the other, which would let a peer lend our folders to itself.
 pub const INVITE_RIGHT: &str = "delegations:invite";
+
+/// For what belongs to nothing yet.
+pub(crate) fn new_trace() -> Trace {
+    Trace::new(uuid::Uuid::new_v4().as_u128())
+}
 
 /// Both sides of lending in one node. Clones share.
 #[derive(Debug, Clone)]

@@ -163,6 +163,7 @@ impl LendingDriver {
             secrets: Secrets::Refuse,
             keeping: Keeping::Auto,
             continues: None,
+            trace: turn.options.trace,
         };
         let id = match delegations.create(create).await {
             Ok(id) => id.to_string(),

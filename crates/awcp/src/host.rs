@@ -205,7 +205,10 @@ impl HostTask {
         };
         let line = (before.machine.phase() != phase).then(|| Note {
             kind: format!("delegation.{phase}"),
-            body: json!({ "id": id, "peer": self.record.peer_url, "dir": self.record.dir }),
+            body: json!({
+                "id": id, "peer": self.record.peer_url, "dir": self.record.dir,
+                "trace": self.record.trace,
+            }),
             ..Note::default()
         });
         let records = self.node.records();

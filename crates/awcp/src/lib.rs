@@ -29,7 +29,7 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
-pub use config::{AwcpConfig, SandboxConfig, SftpConfig};
+pub use config::{AwcpConfig, KnownPeer, KnownPeers, SandboxConfig, SftpConfig};
 pub use delegations::{Create, Delegations, INVITE_RIGHT, RIGHT, Secrets};
 pub use driver::Lending;
 pub use error::DelegationError;

@@ -1,6 +1,9 @@
 //! What peers say: each message finds its delegation, its sender is checked, and it gets an answer.
 
-use domain::delegation::{Code, DelegationId, Failure, HostInput, Remote, RemoteInput};
+use domain::{
+    TRACEPARENT, Trace,
+    delegation::{Code, DelegationId, Failure, HostInput, Remote, RemoteInput},
+};
 use engine::Caller;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -16,6 +19,13 @@ use crate::{
 
 /// The longest prompt that is taken with an INVITE.
 const PROMPT_MAX: usize = 1024 * 1024;
+
+/// Who invites, how, and what it belongs to.
+pub(crate) struct Inviting<'a> {
+    pub(crate) caller: &'a Caller,
+    pub(crate) dialect: Dialect,
+    pub(crate) trace: Option<Trace>,
+}
 
 impl Delegations {
     /// Takes the `data` of an A2A part and gives that of the answer; nothing if it is not about lending.
@@ -37,8 +47,17 @@ impl Delegations {
             return refuse(Failure::new(Code::Declined, words));
         };
         let secret = data.get("awcp_secret").and_then(Value::as_str);
+        let trace = data.get(TRACEPARENT).and_then(Value::as_str);
+        let trace = trace.and_then(Trace::of_traceparent);
         let answer = match message {
-            Message::Invite(invite) => self.invited(&known, invite, caller, Dialect::Seed).await,
+            Message::Invite(invite) => {
+                let from = Inviting {
+                    caller,
+                    dialect: Dialect::Seed,
+                    trace,
+                };
+                self.invited(&known, invite, from).await
+            }
             Message::Start(start) => self.started(&known, start, caller).await,
             Message::Error(error) if secret.is_none() && self.node.remote(&known).is_some() => {
                 self.host_failed(&known, convert::failure(error), caller)
@@ -59,9 +78,9 @@ impl Delegations {
         &self,
         id: &DelegationId,
         invite: seed::Invite,
-        caller: &Caller,
-        dialect: Dialect,
+        from: Inviting<'_>,
     ) -> Result<Value, Failure> {
+        let caller = from.caller;
         if !caller.may(INVITE_RIGHT) {
             let words = format!("{} may not lend workspaces here", caller.name);
             return Err(Failure::new(Code::AuthFailed, words));
@@ -70,7 +89,7 @@ impl Delegations {
             return Err(Failure::new(Code::Declined, "the task is too long"));
         }
         if self.node.remote(id).is_none() {
-            self.take(id, invite, caller, dialect).await?;
+            self.take(id, invite, from).await?;
         }
         let ask = Some(RemoteInput::InvitedAgain);
         self.ask_remote(id, caller, ask, None).await
@@ -81,8 +100,7 @@ impl Delegations {
         &self,
         id: &DelegationId,
         invite: seed::Invite,
-        caller: &Caller,
-        dialect: Dialect,
+        from: Inviting<'_>,
     ) -> Result<(), Failure> {
         let offer = convert::offer(&invite);
         // What is refused at once leaves no trace.
@@ -99,7 +117,7 @@ impl Delegations {
             Remote::new(id.clone(), offer, self.node.config().waits, clock::now());
         let record = RemoteRecord {
             machine,
-            caller: caller.name.clone(),
+            caller: from.caller.name.clone(),
             task: Task {
                 description: invite.task.description,
                 prompt: invite.task.prompt,
@@ -109,7 +127,8 @@ impl Delegations {
             home: None,
             created_at: clock::now(),
             log: Vec::new(),
-            dialect,
+            dialect: from.dialect,
+            trace: from.trace,
         };
         self.begin_remote(record, effects);
         Ok(())

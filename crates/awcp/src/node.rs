@@ -63,12 +63,12 @@ impl Node {
     ) -> Self {
         Self {
             inner: Arc::new(Inner {
+                peers: Peers::new(config.known_peers.clone()),
                 config,
                 engine,
                 tasks,
                 guardian,
                 owner,
-                peers: Peers::new(),
                 sftp: services.sftp,
                 has_git: services.has_git,
                 merging: Arc::new(Semaphore::new(1)),

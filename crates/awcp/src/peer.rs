@@ -2,21 +2,27 @@
 
 mod executor;
 
-use std::{path::Path, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
-use domain::delegation::Transport;
+use cards::CardError;
+use domain::{TRACEPARENT, Trace, delegation::Transport};
 use futures_util::{Stream, TryStreamExt};
 use platform::Tasks;
-use reqwest::{Client, Response, StatusCode, Url, header::ACCEPT, redirect::Policy};
+use reqwest::{Client, Response, StatusCode, Url, redirect::Policy};
 use serde_json::{Value, json};
 use wire::{
-    a2a::{AgentExtension, Binding, CARD_PATHS, Version, v03},
+    a2a::{AgentExtension, Binding, Version},
     awcp::EXTENSION_URI,
 };
 
 pub(crate) use executor::{Events, Executor};
 
-use crate::{convert, error::chain, spool};
+use crate::{KnownPeers, convert, error::chain, spool};
 
 /// The largest card or answer.
 const BODY_MAX: usize = 1024 * 1024;
@@ -29,6 +35,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// How long an archive may take: a gigabyte over a slow line.
 const TRANSFER_MAX: Duration = Duration::from_secs(60 * 60);
+
+/// Clients for certificates that are kept; more peers than that are made anew.
+const PINNED_MAX: usize = 64;
 
 /// Why a peer could not be asked.
 #[derive(Debug, thiserror::Error)]
@@ -49,10 +58,31 @@ pub enum PeerError {
     Refused { url: String, why: String },
 }
 
-/// A client for all peers.
+impl From<CardError> for PeerError {
+    fn from(error: CardError) -> Self {
+        match error {
+            CardError::BadUrl { url, why } => Self::BadUrl { url, why },
+            CardError::NoCard { url, why } => Self::NoCard { url, why },
+            CardError::Unreachable { url, why } => Self::Unreachable { url, why },
+        }
+    }
+}
+
+/// Clients for all peers: one for those that the machine trusts, and one for each certificate of a paired one.
 #[derive(Debug, Clone)]
 pub(crate) struct Peers {
-    http: Client,
+    known: KnownPeers,
+    plain: Client,
+    pinned: Arc<Mutex<BTreeMap<String, Client>>>,
+}
+
+/// Where a host is spoken to by its remote, and with what.
+#[derive(Clone, Copy)]
+pub(crate) struct Home<'a> {
+    pub(crate) url: &'a str,
+    pub(crate) secret: &'a str,
+    /// The hash of the certificate that the host shows.
+    pub(crate) certificate: Option<&'a str>,
 }
 
 /// A peer that takes workspaces, by its dialect.
@@ -74,98 +104,67 @@ pub(crate) struct Peer {
 }
 
 impl Peers {
-    pub(crate) fn new() -> Self {
-        let http = Client::builder()
-            .redirect(Policy::none())
-            .connect_timeout(CONNECT_MAX)
-            .build()
-            .expect("these settings need nothing of the machine");
-        Self { http }
+    pub(crate) fn new(known: KnownPeers) -> Self {
+        Self {
+            known,
+            plain: client(None).expect("these settings need nothing of the machine"),
+            pinned: Arc::default(),
+        }
+    }
+
+    /// A client that believes this certificate alone, or those that the machine trusts.
+    fn client(&self, fingerprint: Option<&str>) -> Result<Client, String> {
+        let Some(fingerprint) = fingerprint else {
+            return Ok(self.plain.clone());
+        };
+        let mut pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = pinned.get(fingerprint) {
+            return Ok(client.clone());
+        }
+        if pinned.len() >= PINNED_MAX {
+            pinned.clear();
+        }
+        let client = client(Some(fingerprint))?;
+        pinned.insert(fingerprint.to_owned(), client.clone());
+        Ok(client)
+    }
+
+    /// The same, where a way home says which certificate.
+    fn client_home(&self, home: &Home<'_>) -> Result<(Client, Url), PeerError> {
+        let url = cards::parse(home.url)?;
+        let client = self
+            .client(home.certificate)
+            .map_err(|why| PeerError::BadUrl {
+                url: home.url.to_owned(),
+                why,
+            })?;
+        Ok((client, url))
     }
 
     /// In which dialect the peer takes workspaces: its card says so, or it is asked.
     pub(crate) async fn find(&self, url: &str, token: Option<&str>) -> Result<Found, PeerError> {
-        match self.find_card(url, token).await {
+        let base = cards::parse(url)?;
+        let known = self.known.find(&base.origin().ascii_serialization());
+        let bad = |why| PeerError::BadUrl {
+            url: url.to_owned(),
+            why,
+        };
+        let http = self.client(known.fingerprint.as_deref()).map_err(bad)?;
+        let token = token.map(str::to_owned).or(known.token);
+        match find_card(&http, &base, url, token).await {
             Ok(peer) => Ok(Found::Peer(peer)),
             Err(error @ (PeerError::NoCard { .. } | PeerError::NoExtension { .. })) => {
-                let executor = Executor::find(&self.http, &parse(url)?).await;
+                let executor = Executor::find(&http, &base).await;
                 executor.map(Found::Executor).ok_or(error)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Reads the peer's card and refuses one that takes no workspaces.
-    async fn find_card(&self, url: &str, token: Option<&str>) -> Result<Peer, PeerError> {
-        let base = parse(url)?;
-        let mut why = String::new();
-        for place in places(&base) {
-            let mut request = self
-                .http
-                .get(place.clone())
-                .timeout(ANSWER_MAX)
-                .header(ACCEPT, "application/json");
-            if let Some(token) = token {
-                request = request.bearer_auth(token);
-            }
-            let response = request
-                .send()
-                .await
-                .map_err(|error| unreachable(&place, &error))?;
-            if !response.status().is_success() {
-                why = format!(
-                    "{place} answered with status {}",
-                    response.status().as_u16()
-                );
-                continue;
-            }
-            let card = body(response).await.and_then(|bytes| {
-                let value: Value =
-                    serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
-                v03::read_card(&value).map_err(|error| error.to_string())
-            });
-            let card = match card {
-                Ok(card) => card,
-                Err(error) => {
-                    why = format!("{place}: {error}");
-                    continue;
-                }
-            };
-            let mut extensions = card.capabilities.extensions.iter();
-            let extension = extensions.find(|extension| extension.uri == EXTENSION_URI);
-            let extension = extension.ok_or_else(|| PeerError::NoExtension {
-                url: url.to_owned(),
-            })?;
-            let way = card.supported_interfaces.iter().find_map(|interface| {
-                let version = Version::parse(&interface.protocol_version)?;
-                let is_rpc = Binding::parse(&interface.protocol_binding) == Some(Binding::JsonRpc);
-                let url = parse(&interface.url).ok().filter(|_| is_rpc)?;
-                Some((url, version))
-            });
-            let (way, version) = way.ok_or_else(|| PeerError::NoWay {
-                url: url.to_owned(),
-            })?;
-            return Ok(Peer {
-                http: self.http.clone(),
-                url: way,
-                version,
-                token: token.map(str::to_owned),
-                transports: transports(extension),
-            });
-        }
-        let url = url.to_owned();
-        Err(PeerError::NoCard { url, why })
-    }
-
     /// Posts a message to where its receiver wants it, with the secret of the delegation.
-    pub(crate) async fn reply(
-        &self,
-        url: &str,
-        secret: &str,
-        data: &Value,
-    ) -> Result<(), PeerError> {
-        let url = parse(url)?;
-        let request = self.http.post(url.clone()).bearer_auth(secret).json(data);
+    pub(crate) async fn reply(&self, home: Home<'_>, data: &Value) -> Result<(), PeerError> {
+        let (http, url) = self.client_home(&home)?;
+        let request = http.post(url.clone()).bearer_auth(home.secret).json(data);
         let response = request.timeout(ANSWER_MAX).send().await;
         let response = response.map_err(|error| unreachable(&url, &error))?;
         check(response, &url).await.map(drop)
@@ -174,14 +173,13 @@ impl Peers {
     /// Fetches an archive into a file.
     pub(crate) async fn fetch(
         &self,
-        url: &str,
-        secret: &str,
+        home: Home<'_>,
         (folder, name): (&Path, &str),
         max: u64,
         tasks: &Tasks,
     ) -> Result<u64, PeerError> {
-        let url = parse(url)?;
-        let request = self.http.get(url.clone()).bearer_auth(secret);
+        let (http, url) = self.client_home(&home)?;
+        let request = http.get(url.clone()).bearer_auth(home.secret);
         let response = request.timeout(TRANSFER_MAX).send().await;
         let response = response.map_err(|error| unreachable(&url, &error))?;
         let response = check(response, &url).await?;
@@ -196,17 +194,55 @@ impl Peers {
     /// Sends an archive.
     pub(crate) async fn deliver(
         &self,
-        url: &str,
-        secret: &str,
+        home: Home<'_>,
         pieces: impl Stream<Item = std::io::Result<bytes::Bytes>> + Send + 'static,
     ) -> Result<(), PeerError> {
-        let url = parse(url)?;
+        let (http, url) = self.client_home(&home)?;
         let body = reqwest::Body::wrap_stream(pieces.into_stream());
-        let request = self.http.post(url.clone()).bearer_auth(secret).body(body);
+        let request = http.post(url.clone()).bearer_auth(home.secret).body(body);
         let response = request.timeout(TRANSFER_MAX).send().await;
         let response = response.map_err(|error| unreachable(&url, &error))?;
         check(response, &url).await.map(drop)
     }
+}
+
+fn client(fingerprint: Option<&str>) -> Result<Client, String> {
+    let mut builder = Client::builder()
+        .redirect(Policy::none())
+        .connect_timeout(CONNECT_MAX);
+    if let Some(fingerprint) = fingerprint {
+        let pinned = pinning::pinned(fingerprint).map_err(|error| error.to_string())?;
+        builder = builder.tls_backend_preconfigured(pinned);
+    }
+    builder.build().map_err(|error| chain(&error))
+}
+
+/// Reads the peer's card and refuses one that takes no workspaces.
+async fn find_card(
+    http: &Client,
+    base: &Url,
+    url: &str,
+    token: Option<String>,
+) -> Result<Peer, PeerError> {
+    let card = cards::read(http, url, token.as_deref(), ANSWER_MAX).await?;
+    let mut extensions = card.capabilities.extensions.iter();
+    let extension = extensions.find(|extension| extension.uri == EXTENSION_URI);
+    let extension = extension.ok_or_else(|| PeerError::NoExtension {
+        url: url.to_owned(),
+    })?;
+    let mut ways = cards::ways(&card).into_iter();
+    let way = ways.find(|way| way.binding == Binding::JsonRpc);
+    let way = way.ok_or_else(|| PeerError::NoWay {
+        url: url.to_owned(),
+    })?;
+    Ok(Peer {
+        http: http.clone(),
+        // A card may lead anywhere, and the token is for the host that was named.
+        token: token.filter(|_| way.url.origin() == base.origin()),
+        url: way.url,
+        version: way.version,
+        transports: transports(extension),
+    })
 }
 
 /// The words in the extension's parameters that are known here.
@@ -231,6 +267,7 @@ impl Peer {
     pub(crate) async fn send(
         &self,
         data: &Value,
+        trace: Trace,
         limit: Duration,
     ) -> Result<Option<Value>, PeerError> {
         let id = uuid::Uuid::new_v4().to_string();
@@ -249,6 +286,7 @@ impl Peer {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": { "message": message } });
         let mut request = self.http.post(self.url.clone()).timeout(limit).json(&body);
         request = request.header("A2A-Extensions", EXTENSION_URI);
+        request = request.header(TRACEPARENT, traceparent(trace));
         if self.version == Version::V1 {
             request = request.header("A2A-Version", "1.0");
         }
@@ -284,42 +322,14 @@ impl Peer {
     }
 }
 
+/// The header of a message that belongs to a trace.
+pub(crate) fn traceparent(trace: Trace) -> String {
+    trace.traceparent(uuid::Uuid::new_v4().as_u64_pair().0)
+}
+
 /// How long the answer to an ordinary message may take.
 pub(crate) fn answer_limit() -> Duration {
     ANSWER_MAX
-}
-
-fn parse(url: &str) -> Result<Url, PeerError> {
-    let bad = |why: String| PeerError::BadUrl {
-        url: url.to_owned(),
-        why,
-    };
-    let parsed = Url::parse(url).map_err(|error| bad(error.to_string()))?;
-    if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
-        return Err(bad("it begins with http:// or https://".to_owned()));
-    }
-    Ok(parsed)
-}
-
-fn places(base: &Url) -> Vec<Url> {
-    if base.path().ends_with(".json") {
-        return vec![base.clone()];
-    }
-    let path = base.path().trim_end_matches('/').to_owned();
-    let mut prefixes = vec![path.clone()];
-    if !path.is_empty() {
-        prefixes.push(String::new());
-    }
-    let at = |prefix: &str, card: &str| {
-        let mut place = base.clone();
-        place.set_path(&format!("{prefix}{card}"));
-        place.set_query(None);
-        place
-    };
-    prefixes
-        .iter()
-        .flat_map(|prefix| CARD_PATHS.map(|card| at(prefix, card)))
-        .collect()
 }
 
 fn unreachable(url: &Url, error: &reqwest::Error) -> PeerError {

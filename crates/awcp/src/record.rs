@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use domain::{
-    Timestamp,
+    Timestamp, Trace,
     delegation::{Agreement, Ending, Host, Phase, Remote, Size, Transport},
 };
 use serde::{Deserialize, Serialize};
 
-use crate::clock;
+use crate::{clock, peer::Home};
 
 /// Under which the host's side is kept.
 pub(crate) const HOST_KIND: &str = "delegation";
@@ -58,6 +58,9 @@ pub(crate) struct HostRecord {
     /// The round before this one.
     #[serde(default)]
     pub(crate) continues: Option<String>,
+    /// What it belongs to.
+    #[serde(default)]
+    pub(crate) trace: Option<Trace>,
 }
 
 /// What becomes of the changes that come home in an archive or on a branch.
@@ -116,6 +119,9 @@ pub(crate) struct RemoteRecord {
     pub(crate) log: Vec<LogLine>,
     #[serde(default)]
     pub(crate) dialect: Dialect,
+    /// What it belongs to, as its host says.
+    #[serde(default)]
+    pub(crate) trace: Option<Trace>,
 }
 
 /// In which words the host speaks.
@@ -133,6 +139,26 @@ pub(crate) enum Dialect {
 pub(crate) struct WayHome {
     pub(crate) url: String,
     pub(crate) secret: String,
+    /// What its certificate is known by, if it made it itself.
+    #[serde(default)]
+    pub(crate) certificate: Option<String>,
+}
+
+impl WayHome {
+    pub(crate) fn as_home(&self) -> Home<'_> {
+        Home {
+            url: &self.url,
+            secret: &self.secret,
+            certificate: self.certificate.as_deref(),
+        }
+    }
+}
+
+/// No secret is shown.
+impl std::fmt::Debug for WayHome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.url)
+    }
 }
 
 /// Which side of a delegation this node is.

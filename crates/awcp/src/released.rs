@@ -27,6 +27,7 @@ use wire::awcp::{
 
 use crate::{
     Delegations, convert,
+    messages::Inviting,
     record::{Dialect, RemoteRecord},
     remote::RESULT,
     spool,
@@ -167,8 +168,12 @@ impl Face {
                 alternatives: Vec::new(),
             }),
         };
-        let dialect = Dialect::Released { resources: names };
-        let answer = self.delegations.invited(id, invite, &caller, dialect).await;
+        let from = Inviting {
+            caller: &caller,
+            dialect: Dialect::Released { resources: names },
+            trace: None,
+        };
+        let answer = self.delegations.invited(id, invite, from).await;
         match answer {
             Ok(data) => match seed::Message::from_data(&data) {
                 Ok(seed::Message::Accept(accept)) => Json(accepted(accept)).into_response(),

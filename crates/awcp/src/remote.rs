@@ -25,6 +25,7 @@ use crate::{
     record::{DelegationView, REMOTE_KIND, RemoteRecord, note, words},
     step::Step,
 };
+pub(crate) use plane::CERTIFICATE;
 use plane::Plane;
 
 /// Messages that wait for one delegation: a peer that repeats itself waits here.
@@ -217,7 +218,9 @@ impl RemoteTask {
         };
         let line = (before.machine.phase() != phase).then(|| Note {
             kind: format!("delegation.{phase}"),
-            body: json!({ "id": id, "from": self.record.caller, "side": "remote" }),
+            body: json!({
+                "id": id, "from": self.record.caller, "side": "remote", "trace": self.record.trace,
+            }),
             ..Note::default()
         });
         let records = self.node.records();

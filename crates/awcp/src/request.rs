@@ -74,6 +74,7 @@ impl From<CreateRequest> for Create {
             },
             keeping: request.keeping,
             continues: None,
+            trace: None,
         }
     }
 }

@@ -34,6 +34,8 @@ impl Delegations {
             secrets: Secrets::Refuse,
             keeping: record.keeping,
             continues: Some(id.to_owned()),
+            // Another round of the same work.
+            trace: record.trace,
         };
         self.create(create).await
     }

@@ -6,6 +6,9 @@
 /// Calls in a row, each node asking the next: more is a circle that somebody hides, or nothing a person would want.
 pub const DEPTH_MAX: usize = 8;
 
+/// The header that carries the chain between nodes, ids with commas between them.
+pub const CHAIN_HEADER: &str = "x-agentcraft-call-chain";
+
 /// An id in a chain is a UUID, or a name with the beginning of one.
 const ID_MAX: usize = 128;
 

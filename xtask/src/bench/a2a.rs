@@ -5,7 +5,7 @@ use serde_json::json;
 use super::context::Context;
 use super::daemon::{load, resident_kib};
 use super::figure::Figure;
-use super::http::{CONNECTIONS, Http, Load, Node, Reference, Responder, Target, one_word, post};
+use super::http::{CONNECTIONS, Effort, Http, Load, Node, Reference, Responder, Target, one_word, post};
 use super::turn::TALKER;
 
 /// The SDK's server with an agent that echoes.
@@ -17,6 +17,12 @@ const REFERENCE_PATH: &str = "/agent";
 const PROOF: &[u8] = b"TASK_STATE_COMPLETED";
 const VERSION: &str = "A2A-Version: 1.0\r\n";
 const KIB_PER_MIB: f64 = 1024.0;
+/// Each message is a conversation of its own, here and at the reference, which is slow: with this much the whole bench is done
+/// within a minute, and the ratios are those of a longer one.
+const EFFORT: Effort = Effort {
+    rounds: 3,
+    requests: 128,
+};
 
 pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Figure>> {
     let binary = context.release_binary()?;
@@ -50,7 +56,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Figure>> {
             request: Box::new(|| Ok(bare.clone())),
             proof: PROOF,
         }));
-        let loads = Load::of(&mut targets, connections)?;
+        let loads = Load::by(EFFORT, &mut targets, connections)?;
         drop(targets);
         figures.extend(Load::figures(
             "messages",

@@ -7,7 +7,7 @@ mod reference;
 mod responder;
 
 pub(super) use client::{Http, post};
-pub(super) use load::{CONNECTIONS, Load, Target};
+pub(super) use load::{CONNECTIONS, Effort, Load, Target};
 pub(super) use node::{Node, one_word};
 pub(super) use reference::Reference;
 pub(super) use responder::{Responder, serve as serve_responder};

@@ -129,16 +129,22 @@ const RULES: [Rule; 28] = [
     ),
     Rule::shell("listener", &["domain", "engine", "platform"]),
     Rule::shell("runs", &["domain", "engine", "pinning", "platform", "wire"]),
-    Rule::shell("a2a", &["domain", "engine", "platform", "wire"]),
+    Rule::shell(
+        "a2a",
+        &["cards", "domain", "engine", "pinning", "platform", "wire"],
+    ),
     Rule::shell("smcp", &["catalog", "domain", "engine", "platform", "wire"]),
     // Data planes: libraries below the crate that lends workspaces, not faces.
     Rule::shell("archive", &["platform"]),
     Rule::shell("sftp", &["platform"]),
     Rule::shell(
         "awcp",
-        &["archive", "domain", "engine", "platform", "sftp", "wire"],
+        &[
+            "archive", "cards", "domain", "engine", "pinning", "platform", "sftp", "wire",
+        ],
     ),
     Rule::shell("pinning", &["wire"]),
+    Rule::shell("cards", &["wire"]),
     Rule::shell("lan", &["domain", "engine", "pinning", "platform", "wire"]),
     Rule::shell("dashboard", &["domain", "engine", "platform"]),
     Rule::shell(TESTKIT, &["wire"]),

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::{TRACEPARENT, Trace};
+use cards::Way;
+use domain::{TRACEPARENT, Trace, chain::CHAIN_HEADER};
 use reqwest::{
     Client as Http, Method, Request, Response, Url,
     header::{ACCEPT, CONTENT_TYPE},
@@ -15,7 +16,7 @@ use wire::a2a::{
     VERSION_HEADER, Version, v03,
 };
 
-use super::{ClientError, card, events::Updates};
+use super::{ClientError, events::Updates};
 
 /// How long a connection may take to come about.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -31,6 +32,8 @@ const WORDS_MAX: usize = 500;
 pub struct ClientOptions {
     /// Sent as a bearer token to the host that was named, and to no other that a card leads to.
     pub token: Option<String>,
+    /// Of the certificate that the host must show; without one whoever the machine trusts has signed it.
+    pub fingerprint: Option<String>,
     /// Extensions that are named in every request.
     pub extensions: Vec<String>,
     /// How long an answer may take; streams may last longer, as long as something comes within it.
@@ -41,19 +44,11 @@ impl Default for ClientOptions {
     fn default() -> Self {
         Self {
             token: None,
+            fingerprint: None,
             extensions: Vec::new(),
             patience: Duration::from_secs(10 * 60),
         }
     }
-}
-
-/// How an agent is reached.
-#[derive(Debug, Clone)]
-pub(super) struct Way {
-    pub(super) url: Url,
-    pub(super) binding: Binding,
-    pub(super) version: Version,
-    pub(super) tenant: Option<String>,
 }
 
 /// An agent somewhere else. Clones share the connection.
@@ -65,25 +60,33 @@ pub struct Client {
     options: ClientOptions,
     token: Option<String>,
     trace: Option<Trace>,
+    chain: Vec<String>,
 }
 
 impl Client {
     /// Reads the card of the agent at `url` and chooses a way to it.
     pub async fn connect(url: &str, options: ClientOptions) -> Result<Self, ClientError> {
-        let http = Http::builder()
+        let mut http = Http::builder()
             .connect_timeout(CONNECT_MAX)
-            .read_timeout(options.patience)
-            .build()
-            .map_err(|error| ClientError::Unreachable {
+            .read_timeout(options.patience);
+        if let Some(fingerprint) = &options.fingerprint {
+            let pinned = pinning::pinned(fingerprint).map_err(|error| ClientError::BadUrl {
                 url: url.to_owned(),
-                why: card::words(&error),
+                why: error.to_string(),
             })?;
-        let card = card::resolve(&http, url, options.token.as_deref()).await?;
-        let way = card::choose(&card);
+            http = http.tls_backend_preconfigured(pinned);
+        }
+        let http = http.build().map_err(|error| ClientError::Unreachable {
+            url: url.to_owned(),
+            why: cards::words(&error),
+        })?;
+        let token = options.token.as_deref();
+        let card = cards::read(&http, url, token, options.patience).await?;
+        let way = cards::ways(&card).into_iter().next();
         let way = way.ok_or_else(|| ClientError::NoWay {
             url: url.to_owned(),
         })?;
-        let same = card::parse(url)?.origin() == way.url.origin();
+        let same = cards::parse(url)?.origin() == way.url.origin();
         let token = options.token.clone().filter(|_| same);
         Ok(Self {
             http,
@@ -92,6 +95,7 @@ impl Client {
             options,
             token,
             trace: None,
+            chain: Vec::new(),
         })
     }
 
@@ -99,6 +103,16 @@ impl Client {
     pub(crate) fn traced(mut self, trace: Option<Trace>) -> Self {
         self.trace = trace;
         self
+    }
+
+    /// The same agent, asked by the last of these nodes, each of which has called the next.
+    pub(crate) fn called_by(mut self, chain: Vec<String>) -> Self {
+        self.chain = chain;
+        self
+    }
+
+    pub(crate) fn chain(&self) -> &[String] {
+        &self.chain
     }
 
     pub fn card(&self) -> &AgentCard {
@@ -262,6 +276,9 @@ impl Client {
             let span = uuid::Uuid::new_v4().as_u64_pair().0;
             request = request.header(TRACEPARENT, trace.traceparent(span));
         }
+        if !self.chain.is_empty() {
+            request = request.header(CHAIN_HEADER, self.chain.join(","));
+        }
         if !self.options.extensions.is_empty() {
             let named = self.options.extensions.join(", ");
             for name in EXTENSION_HEADERS {
@@ -334,7 +351,7 @@ impl Client {
             let limit = self.options.patience;
             return ClientError::Silent { url, limit };
         }
-        let why = card::words(error);
+        let why = cards::words(error);
         ClientError::Unreachable { url, why }
     }
 
@@ -389,7 +406,7 @@ pub(super) async fn read_body(
             .await
             .map_err(|error| ClientError::Unreachable {
                 url: url.to_owned(),
-                why: card::words(&error),
+                why: cards::words(&error),
             })?;
         let Some(chunk) = chunk else {
             return Ok(body.into());

@@ -12,7 +12,10 @@ use wire::a2a::{
 };
 
 use super::hearing::{Hearing, ask};
-use crate::client::{Client, ClientError, Updates};
+use crate::{
+    calls::{CHAIN_KEY, SOURCE_KEY},
+    client::{Client, ClientError, Updates},
+};
 
 /// How often a broken stream is taken up again before the turn fails.
 const RECONNECTS_MAX: u32 = 6;
@@ -108,10 +111,15 @@ impl RemoteTurn {
         let mut message = Message::new(id, Role::User, vec![Part::text(text)]);
         let context = self.context.clone().unwrap_or_else(|| context.to_owned());
         message.context_id = Some(context);
+        let mut metadata = Object::new();
         if let Some(agent) = &self.agent {
-            let named = ("agent".to_owned(), json!(agent));
-            message.metadata = Some(Object::from_iter([named]));
+            metadata.insert("agent".to_owned(), json!(agent));
         }
+        if let Some(source) = self.client.chain().last() {
+            metadata.insert(SOURCE_KEY.to_owned(), json!(source));
+            metadata.insert(CHAIN_KEY.to_owned(), json!(self.client.chain()));
+        }
+        message.metadata = Some(metadata).filter(|metadata| !metadata.is_empty());
         message
     }
 

@@ -10,6 +10,7 @@ use std::{
 use a2a::PASSED_ON;
 use domain::{
     Name,
+    chain::Ourselves,
     turn::{
         Answer, AskKind, AskOption, Dialect, EventKind, OptionKind, Raw, Stop, ToolCall, ToolKind,
         ToolStatus,
@@ -39,7 +40,13 @@ pub(crate) fn drivers() -> Drivers {
         endpoint: EndpointDrivers::new(|agent: EndpointAgent| {
             match agent.config.get("url").and_then(Value::as_str) {
                 Some("script:") => Ok(Arc::new(Scripted::default()) as Arc<dyn Driver>),
-                _ => a2a::driver(agent),
+                _ => {
+                    let node = Ourselves {
+                        id: "0b0f5c2e-0000-4000-8000-000000000001".to_owned(),
+                        name: "tests".to_owned(),
+                    };
+                    a2a::driver(agent, a2a::Calls::new(node))
+                }
             }
         }),
     }

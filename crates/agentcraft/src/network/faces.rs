@@ -123,6 +123,7 @@ impl Faces<'_> {
         if let Some(names) = self.public() {
             config.public = a2a::PublicAgents::Only(names);
         }
+        config.calls = self.endpoints.a2a_calls().clone();
         config.needs_token = self.config.network.trust == crate::config::Trust::Tokens;
         let extensions = vec![LentWorkspaces::extension(delegations)];
         let router = a2a::router(config, self.engine.clone(), self.tasks.child(), extensions)
@@ -143,6 +144,8 @@ impl Faces<'_> {
         );
         config.executor = settings.executor.clone();
         config.environment = self.config.environment.clone();
+        config.fingerprint = listener.fingerprint().map(str::to_owned);
+        config.known_peers = self.endpoints.known_peers();
         config.sandbox = settings.sandbox.as_ref().map(|sandbox| SandboxConfig {
             network: sandbox.network,
             read: sandbox.read.clone(),

@@ -55,8 +55,10 @@ impl Extension for LentWorkspaces {
 fn message_data(message: &Message) -> Option<Value> {
     let awcp = message.data("awcp")?;
     let mut data = json!({ "awcp": awcp });
-    if let Some(secret) = message.data("awcp_secret") {
-        data["awcp_secret"] = secret.clone();
+    for key in ["awcp_secret", domain::TRACEPARENT] {
+        if let Some(value) = message.data(key) {
+            data[key] = value.clone();
+        }
     }
     Some(data)
 }

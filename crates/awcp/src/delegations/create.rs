@@ -7,12 +7,12 @@ use std::{
 };
 
 use domain::{
-    Name,
+    Name, Trace,
     delegation::{Access, Code, DelegationId, Failure, Host, Offer, Transport},
 };
 use platform::files;
 
-use super::Delegations;
+use super::{Delegations, new_trace};
 use crate::{
     DelegationError, clock,
     lent_repository::LentRepository,
@@ -41,6 +41,8 @@ pub struct Create {
     pub keeping: Keeping,
     /// The round before this one, of which this is the next.
     pub continues: Option<String>,
+    /// What it belongs to; a new one if absent.
+    pub trace: Option<Trace>,
 }
 
 /// What becomes of files that look like secrets.
@@ -116,6 +118,7 @@ impl Delegations {
             keeping: create.keeping,
             snapshot: None,
             continues: create.continues,
+            trace: Some(create.trace.unwrap_or_else(new_trace)),
         };
         let records = self.node.records();
         let keep = engine::Keep::Live;

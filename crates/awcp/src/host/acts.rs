@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use domain::delegation::{
-    Access, Code, DelegationId, Failure, Grant, HostEffect, HostInput, LockDecision, Phase,
-    Transport,
+use domain::{
+    TRACEPARENT, Trace,
+    delegation::{
+        Access, Code, DelegationId, Failure, Grant, HostEffect, HostInput, LockDecision, Phase,
+        Transport,
+    },
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -14,7 +17,8 @@ use super::{HostEvent, HostTask, carried::Carried, earlier, exports};
 use crate::{
     clock, convert,
     node::Node,
-    peer::{Found, PeerError, answer_limit},
+    peer::{Found, PeerError, answer_limit, traceparent},
+    remote::CERTIFICATE,
 };
 
 /// How often an unreachable peer is tried, and how long after each time.
@@ -126,6 +130,9 @@ impl HostTask {
         let base = format!("{}/awcp/{}", self.node.config().public_url, self.id());
         let secret = self.record.secret.clone()?;
         let mut options = json!({ "reply_url": format!("{base}/message"), "reply_token": secret });
+        if let Some(fingerprint) = &self.node.config().fingerprint {
+            options[CERTIFICATE] = fingerprint.as_str().into();
+        }
         match transport {
             Transport::Archive | Transport::Git => {
                 options["checksum"] = self.record.checksum.clone()?.into();
@@ -214,6 +221,10 @@ impl HostTask {
             id: self.id(),
             url: self.record.peer_url.clone(),
             token: self.record.token.clone(),
+            trace: self
+                .record
+                .trace
+                .unwrap_or_else(crate::delegations::new_trace),
             access: agreed.map_or(offered, |agreement| agreement.access),
             limits: exports::limits(&self.node, self.record.quota_bytes),
             own: self.own.clone(),
@@ -324,6 +335,7 @@ struct Voice {
     id: DelegationId,
     url: String,
     token: Option<String>,
+    trace: Trace,
     access: Access,
     limits: archive::Limits,
     own: mpsc::Sender<HostEvent>,
@@ -354,7 +366,11 @@ impl Voice {
     ) -> Result<Option<Value>, PeerError> {
         let found = self.node.peers().find(&self.url, self.token.as_deref());
         match found.await? {
-            Found::Peer(peer) => peer.send(&message.to_data(), limit).await,
+            Found::Peer(peer) => {
+                let mut data = message.to_data();
+                data[TRACEPARENT] = traceparent(self.trace).into();
+                peer.send(&data, self.trace, limit).await
+            }
             Found::Executor(executor) => self.carried().say(executor, message.clone(), limit).await,
         }
     }

@@ -10,7 +10,9 @@ use wire::{
     sse::Decoder,
 };
 
-use super::{ANSWER_MAX, PeerError, body, check, parse, unreachable};
+use cards::parse;
+
+use super::{ANSWER_MAX, PeerError, body, check, unreachable};
 
 /// One of them. Clones are the same.
 #[derive(Debug, Clone)]

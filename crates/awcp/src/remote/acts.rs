@@ -138,11 +138,12 @@ impl RemoteTask {
     fn begin_task(&mut self) {
         let (node, own, plane) = (self.node.clone(), self.own.clone(), self.plane.clone());
         let prompt = self.record.task.prompt.clone();
+        let trace = self.record.trace;
         note(&mut self.record.log, "the task has begun".to_owned());
         self.step.begin(self.node.tasks(), |stop| async move {
             let cwd = plane.lock().await.as_ref().map(Plane::cwd);
             let worked = match cwd {
-                Some(cwd) => work::work(&node, cwd, prompt, &stop).await,
+                Some(cwd) => work::work(&node, cwd, (prompt, trace), &stop).await,
                 None => Err(Failure::new(Code::MountFailed, "the workspace is gone")),
             };
             let input = match worked {
@@ -210,7 +211,7 @@ impl RemoteTask {
         self.node.tasks().spawn(|stop| async move {
             let told = tokio::select! { biased;
                 () = stop.cancelled() => return,
-                told = node.peers().reply(&home.url, &home.secret, &data) => told,
+                told = node.peers().reply(home.as_home(), &data) => told,
             };
             match told {
                 Ok(()) => {

@@ -14,11 +14,14 @@ use crate::{
     convert,
     error::chain,
     node::Node,
-    peer::PeerError,
+    peer::{Home, PeerError},
     record::{Dialect, WayHome},
     released::ZIPPED,
     spool::{self, Stoppable},
 };
+
+/// The option of START that names the host's certificate.
+pub(crate) const CERTIFICATE: &str = "certificate";
 
 const FETCHED: &str = "workspace.tar.zst";
 const BUNDLE: &str = "workspace.bundle";
@@ -36,8 +39,8 @@ pub(super) enum Plane {
         stage: PathBuf,
         /// How it came.
         before: Manifest,
-        delta_url: Option<String>,
-        token: String,
+        /// Where changes go.
+        home: WayHome,
     },
     /// Unpacked, one folder for each resource; what it becomes is fetched by the delegator.
     Zipped {
@@ -51,8 +54,8 @@ pub(super) enum Plane {
         clone: Clone,
         point: PathBuf,
         stage: PathBuf,
-        delta_url: Option<String>,
-        token: String,
+        /// Where changes go.
+        home: WayHome,
     },
     Mounted {
         mount: Box<Mount>,
@@ -76,6 +79,7 @@ pub(super) fn way_home(mount: &seed::Mount) -> Option<WayHome> {
         url: option(mount, "reply_url")?,
         secret: option(mount, "reply_token")
             .or_else(|| convert::token(mount.credential.as_ref()))?,
+        certificate: option(mount, CERTIFICATE),
     })
 }
 
@@ -89,7 +93,7 @@ impl Bringing {
         if let Dialect::Released { resources } = self.dialect.clone() {
             return self.unpack_zip(resources, stop).await;
         }
-        let (stage, token) = self.fetch(FETCHED, stop).await?;
+        let (stage, home) = self.fetch(FETCHED, stop).await?;
         let checksum = option(&self.mount, "checksum");
         let tasks = self.node.tasks().clone();
         let limits = limits(&self.node);
@@ -112,15 +116,14 @@ impl Bringing {
             point: self.point,
             stage,
             before: unpacked.manifest,
-            delta_url: option(&self.mount, "delta_url"),
-            token,
+            home,
             node: self.node,
         })
     }
 
     /// A clone of what was lent, to work in.
     pub(super) async fn clone_repository(self, stop: &CancellationToken) -> Result<Plane, Failure> {
-        let (stage, token) = self.fetch(BUNDLE, stop).await?;
+        let (stage, home) = self.fetch(BUNDLE, stop).await?;
         let checksum = option(&self.mount, "checksum");
         let cloning = Clone::of(&self.node, &self.point, (&stage, BUNDLE), checksum);
         let clone = tokio::select! { biased;
@@ -131,25 +134,29 @@ impl Bringing {
             clone,
             point: self.point,
             stage,
-            delta_url: option(&self.mount, "delta_url"),
-            token,
+            home,
             node: self.node,
         })
     }
 
-    /// Fetches what is lent into the stage; gives the stage and the token.
+    /// Fetches what is lent into the stage; gives the stage and where changes go.
     async fn fetch(
         &self,
         name: &str,
         stop: &CancellationToken,
-    ) -> Result<(PathBuf, String), Failure> {
+    ) -> Result<(PathBuf, WayHome), Failure> {
         let denied = || Failure::new(Code::AuthFailed, "START of an archive carries no token");
         let token = convert::token(self.mount.credential.as_ref()).ok_or_else(denied)?;
         let stage = self.node.stage_folder(&self.id);
         files::create_private_dir(&stage).map_err(|error| failed(&error))?;
+        let certificate = option(&self.mount, CERTIFICATE);
+        let home = Home {
+            url: &self.mount.export_locator,
+            secret: &token,
+            certificate: certificate.as_deref(),
+        };
         let fetching = self.node.peers().fetch(
-            &self.mount.export_locator,
-            &token,
+            home,
             (&stage, name),
             limits(&self.node).bytes,
             self.node.tasks(),
@@ -157,7 +164,12 @@ impl Bringing {
         tokio::select! { biased;
             () = stop.cancelled() => Err(Failure::new(Code::Cancelled, "it was stopped")),
             fetched = fetching => match fetched {
-                Ok(_) => Ok((stage.clone(), token.clone())),
+                Ok(_) => Ok((stage.clone(), WayHome {
+                    // Where changes go; a host that says nothing of it lends for reading.
+                    url: option(&self.mount, "delta_url").unwrap_or_default(),
+                    secret: token.clone(),
+                    certificate: certificate.clone(),
+                })),
                 Err(error) => Err(not_fetched(&error)),
             },
         }
@@ -332,8 +344,7 @@ impl Plane {
             point,
             stage,
             before,
-            delta_url,
-            token,
+            home,
         } = self
         else {
             return Ok(());
@@ -357,7 +368,7 @@ impl Plane {
         let Some(file) = packing.await.unwrap_or_else(|_| Err(closing()))? else {
             return Ok(());
         };
-        deliver(node, file, delta_url.as_deref(), token).await
+        deliver(node, file, home).await
     }
 
     async fn send_branch(&self) -> Result<(), Failure> {
@@ -365,8 +376,7 @@ impl Plane {
             node,
             clone,
             stage,
-            delta_url,
-            token,
+            home,
             ..
         } = self
         else {
@@ -376,7 +386,7 @@ impl Plane {
             return Ok(());
         }
         let file = spool::open(stage, DELTA).map_err(|error| failed(&error))?;
-        deliver(node, file, delta_url.as_deref(), token).await
+        deliver(node, file, home).await
     }
 
     pub(super) async fn take_down(self) {
@@ -395,13 +405,14 @@ impl Plane {
 async fn deliver(
     node: &Node,
     file: impl std::io::Read + Send + 'static,
-    url: Option<&str>,
-    token: &str,
+    home: &WayHome,
 ) -> Result<(), Failure> {
-    let no_way = || Failure::new(Code::MountFailed, "the host has not said where changes go");
-    let url = url.ok_or_else(no_way)?;
+    if home.url.is_empty() {
+        let words = "the host has not said where changes go";
+        return Err(Failure::new(Code::MountFailed, words));
+    }
     let pieces = spool::pieces(file, node.tasks().clone());
-    let sent = node.peers().deliver(url, token, pieces).await;
+    let sent = node.peers().deliver(home.as_home(), pieces).await;
     sent.map_err(|error| {
         Failure::new(
             Code::TaskFailed,

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use domain::{
-    Name,
+    Name, Trace,
     delegation::{Code, Failure, Report},
     lifecycle::{Force, LaunchMode, WorkspacePolicy},
     session::WhenBusy,
@@ -25,7 +25,7 @@ const CANCEL_GRACE: Duration = Duration::from_secs(5);
 pub(super) async fn work(
     node: &Node,
     cwd: PathBuf,
-    prompt: String,
+    (prompt, trace): (String, Option<Trace>),
     stop: &CancellationToken,
 ) -> Result<Report, Failure> {
     let engine = node.engine();
@@ -54,7 +54,7 @@ pub(super) async fn work(
         .await
         .map_err(|error| failed(&error))?;
     let outcome = match is_confined(node, &name) {
-        true => turn(engine, &name, cwd, prompt, stop).await,
+        true => turn(engine, &name, cwd, (prompt, trace), stop).await,
         false => Err(EngineError::NotStarted { name: name.clone() }),
     };
     let destroyed = engine.destroy(name.as_str(), Force::Yes).await;
@@ -119,7 +119,7 @@ async fn turn(
     engine: &Engine,
     name: &Name,
     cwd: PathBuf,
-    prompt: String,
+    (prompt, trace): (String, Option<Trace>),
     stop: &CancellationToken,
 ) -> Result<TurnOutcome, EngineError> {
     if let Err(EngineError::NotStarted { .. }) = engine.sessions().driver(name) {
@@ -147,7 +147,10 @@ async fn turn(
     let session = sessions.create_native(session).await?.session_id;
     let prompt = Prompt {
         text: prompt,
-        options: TurnOptions::default(),
+        options: TurnOptions {
+            trace,
+            ..TurnOptions::default()
+        },
         when_busy: WhenBusy::Queue,
         by: None,
     };

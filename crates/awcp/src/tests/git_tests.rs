@@ -357,6 +357,28 @@ async fn nothing_that_the_other_side_put_into_a_repository_is_run() {
     assert!(!trap.exists(), "something was run");
 }
 
+/// A bundle of what `work` makes of what was lent.
+fn bundle_of(clone: &Path, forged: &Path, work: impl Fn(&Path) -> String) -> Vec<u8> {
+    std::fs::create_dir(forged).unwrap();
+    git(forged, &["init", "-q"]);
+    let lent = git(clone, &["rev-parse", "HEAD"]);
+    std::fs::write(forged.join(".git/shallow"), format!("{lent}\n")).unwrap();
+    let from = clone.to_str().unwrap();
+    let fetch = [
+        "fetch",
+        "-q",
+        "--update-shallow",
+        from,
+        "HEAD:refs/heads/lent",
+    ];
+    git(forged, &fetch);
+    let commit = work(forged);
+    git(forged, &["update-ref", "refs/heads/work", &commit]);
+    let pack = ["bundle", "create", "-q", "b", "refs/heads/work", "^lent"];
+    git(forged, &pack);
+    std::fs::read(forged.join("b")).unwrap()
+}
+
 /// Lends, and sends this bundle home in the remote's place.
 async fn forge(
     host: &Scene,
@@ -371,50 +393,13 @@ async fn forge(
     let id = host.lend(create).await;
     remote.saw("waiting").await;
     let known = host.id(&id);
-    let forged = host.home.path().join(format!("forged-{id}"));
-    std::fs::create_dir(&forged).unwrap();
-    git(&forged, &["init", "-q"]);
-    let lent = git(
-        &remote.home.path().join("mounts").join(&id),
-        &["rev-parse", "HEAD"],
-    );
-    std::fs::write(forged.join(".git/shallow"), format!("{lent}\n")).unwrap();
     let clone = remote.home.path().join("mounts").join(&id);
-    git(
-        &forged,
-        &[
-            "fetch",
-            "-q",
-            "--update-shallow",
-            clone.to_str().unwrap(),
-            "HEAD:refs/heads/lent",
-        ],
-    );
-    let commit = work(&forged);
-    git(&forged, &["update-ref", "refs/heads/work", &commit]);
-    git(
-        &forged,
-        &["bundle", "create", "-q", "b", "refs/heads/work", "^lent"],
-    );
-    let bundle = std::fs::read(forged.join("b")).unwrap();
-    let secret = host
-        .delegations
-        .node
-        .host(&known)
-        .unwrap()
-        .gate
-        .lock()
-        .secret
-        .clone();
-    let secret = secret.unwrap();
+    let bundle = bundle_of(&clone, &host.home.path().join(format!("forged-{id}")), work);
+    let handle = host.delegations.node.host(&known).unwrap();
+    let secret = handle.gate.lock().secret.clone().unwrap();
     let url = format!("{}/awcp/{id}/delta", host.url);
-    let client = reqwest::Client::new();
-    let sent = client
-        .post(url)
-        .bearer_auth(&secret)
-        .body(bundle)
-        .send()
-        .await;
+    let request = reqwest::Client::new().post(url).bearer_auth(&secret);
+    let sent = request.body(bundle).send().await;
     assert!(sent.unwrap().status().is_success());
     let report = domain::delegation::Report {
         summary: "forged".to_owned(),
@@ -424,122 +409,97 @@ async fn forge(
     let mut data = crate::convert::done(&known, &report).to_data();
     data["awcp_secret"] = json!(secret);
     let caller = engine::Caller::owner();
-    host.delegations
-        .handle_message(&data, &caller)
-        .await
-        .unwrap();
+    let said = host.delegations.handle_message(&data, &caller).await;
+    assert_eq!(said.unwrap()["ok"], true);
     let view = host.ended(&id).await;
-    remote
-        .delegations
-        .cancel(&id, "the test is over")
-        .await
-        .unwrap();
+    let over = remote.delegations.cancel(&id, "the test is over").await;
+    over.unwrap();
     remote.seen.send_modify(Vec::clear);
     assert_eq!(read(dir, "a.txt"), "a\n");
     assert_eq!(names(dir), [".git", "a.txt"]);
     failure(&view)
 }
 
+/// A commit on top of what was lent, with one more entry in its tree.
+fn with_entry(forged: &Path, entry: &str) -> String {
+    let tree = git(forged, &["ls-tree", "lent"]);
+    let tree = tree_of(forged, &format!("{tree}\n{entry}\n"));
+    git(
+        forged,
+        &["commit-tree", "-m", "forged", "-p", "lent", &tree],
+    )
+}
+
+fn tree_of(forged: &Path, entries: &str) -> String {
+    std::fs::write(forged.join("list"), entries).unwrap();
+    let mut shell = Command::new("sh");
+    let output = shell
+        .args(["-c", "git mktree --missing < list"])
+        .current_dir(forged)
+        .output();
+    let tree = String::from_utf8(output.unwrap().stdout).unwrap();
+    tree.trim().to_owned()
+}
+
+fn blob(forged: &Path, text: &str) -> String {
+    std::fs::write(forged.join("blob"), text).unwrap();
+    git(forged, &["hash-object", "-w", "blob"])
+}
+
+fn another_root(forged: &Path) -> String {
+    let tree = git(forged, &["rev-parse", "lent^{tree}"]);
+    git(forged, &["commit-tree", "-m", "root", &tree])
+}
+
+fn a_repository_in_it(forged: &Path) -> String {
+    let commit = git(forged, &["rev-parse", "lent"]);
+    with_entry(forged, &format!("160000 commit {commit}\tsub"))
+}
+
+fn a_link_that_leads_outside(forged: &Path) -> String {
+    let target = blob(forged, "../../etc/passwd");
+    with_entry(forged, &format!("120000 blob {target}\tl"))
+}
+
+fn a_folder_of_gits_own(forged: &Path) -> String {
+    let hook = blob(forged, "#!/bin/sh\n");
+    let tree = tree_of(forged, &format!("100755 blob {hook}\tpost-checkout\n"));
+    with_entry(forged, &format!("040000 tree {tree}\t.git"))
+}
+
+fn a_way_up(forged: &Path) -> String {
+    let text = blob(forged, "x");
+    with_entry(forged, &format!("100644 blob {text}\t.."))
+}
+
+fn more_than_the_quota(forged: &Path) -> String {
+    let text = blob(forged, &"x".repeat(2000));
+    with_entry(forged, &format!("100644 blob {text}\tlarge"))
+}
+
+fn modules_whose_names_are_paths(forged: &Path) -> String {
+    let text = "[submodule \"../../evil\"]\npath = sub\nurl = --upload-pack=touch\n";
+    let text = blob(forged, text);
+    with_entry(forged, &format!("100644 blob {text}\t.gitmodules"))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn forged_branches_are_refused_in_words_and_change_nothing() {
     let (host, remote) = two().await;
     let dir = repository(&host, &[("a.txt", "a\n")]);
-    /// A commit on top of what was lent, with one more entry in its tree.
-    fn with_entry(forged: &Path, entry: &str) -> String {
-        let list = forged.join("list");
-        let tree = git(forged, &["ls-tree", "lent"]);
-        std::fs::write(&list, format!("{tree}\n{entry}\n")).unwrap();
-        let script = "git mktree --missing < list";
-        let output = Command::new("sh")
-            .args(["-c", script])
-            .current_dir(forged)
-            .output();
-        let tree = String::from_utf8(output.unwrap().stdout).unwrap();
-        git(
-            forged,
-            &["commit-tree", "-m", "forged", "-p", "lent", tree.trim()],
-        )
-    }
-    fn blob(forged: &Path, text: &str) -> String {
-        std::fs::write(forged.join("blob"), text).unwrap();
-        git(forged, &["hash-object", "-w", "blob"])
-    }
-    type Work = fn(&Path) -> String;
-    let cases: [(&str, Work, &str); 7] = [
-        (
-            "another root",
-            |at| {
-                let tree = git(at, &["rev-parse", "lent^{tree}"]);
-                git(at, &["commit-tree", "-m", "root", &tree])
-            },
-            "did not grow out of",
-        ),
-        (
-            "a repository in it",
-            |at| {
-                let commit = git(at, &["rev-parse", "lent"]);
-                with_entry(at, &format!("160000 commit {commit}\tsub"))
-            },
-            "another repository",
-        ),
-        (
-            "a link that leads outside",
-            |at| {
-                let target = blob(at, "../../etc/passwd");
-                with_entry(at, &format!("120000 blob {target}\tl"))
-            },
-            "leads outside",
-        ),
-        (
-            "a folder of git's own",
-            |at| {
-                let hook = blob(at, "#!/bin/sh\n");
-                std::fs::write(
-                    at.join("list"),
-                    format!("100755 blob {hook}\tpost-checkout\n"),
-                )
-                .unwrap();
-                let output = Command::new("sh")
-                    .args(["-c", "git mktree < list"])
-                    .current_dir(at)
-                    .output();
-                let tree = String::from_utf8(output.unwrap().stdout).unwrap();
-                with_entry(at, &format!("040000 tree {}\t.git", tree.trim()))
-            },
-            "not taken",
-        ),
-        (
-            "a way up",
-            |at| {
-                let text = blob(at, "x");
-                with_entry(at, &format!("100644 blob {text}\t.."))
-            },
-            "not taken",
-        ),
-        (
-            "more than the quota",
-            |at| {
-                let text = blob(at, &"x".repeat(2000));
-                with_entry(at, &format!("100644 blob {text}\tlarge"))
-            },
-            "quota",
-        ),
-        (
-            "names of modules that are options",
-            |at| {
-                let text = blob(
-                    at,
-                    "[submodule \"../../evil\"]\npath = sub\nurl = --upload-pack=touch\n",
-                );
-                with_entry(at, &format!("100644 blob {text}\t.gitmodules"))
-            },
-            "not taken",
-        ),
+    let cases: [(fn(&Path) -> String, &str); 7] = [
+        (another_root, "did not grow out of"),
+        (a_repository_in_it, "another repository"),
+        (a_link_that_leads_outside, "leads outside"),
+        (a_folder_of_gits_own, "not taken"),
+        (a_way_up, "not taken"),
+        (more_than_the_quota, "quota"),
+        (modules_whose_names_are_paths, "not taken"),
     ];
-    for (name, work, words) in cases {
+    for (work, words) in cases {
         let failure = forge(&host, &remote, &dir, work).await;
-        assert_eq!(failure.code, Code::TaskFailed, "{name}: {failure:?}");
-        assert!(failure.message.contains(words), "{name}: {failure:?}");
+        assert_eq!(failure.code, Code::TaskFailed, "{words}: {failure:?}");
+        assert!(failure.message.contains(words), "{words}: {failure:?}");
     }
     host.gave_back();
 }
@@ -564,4 +524,21 @@ async fn commits_that_do_not_hang_together_stay_behind_and_the_files_come_home()
         host.delegations.undo(&view.id).await.unwrap();
         assert_eq!(names(&dir), [".git", "a.txt"], "{spoil}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_trace_is_in_the_journals_of_both_sides() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[("a.txt", "a")]);
+    let trace = domain::Trace::new(0x4bf9_2f35);
+    let lend = Create {
+        trace: Some(trace),
+        ..create(&remote, &dir, "write a.txt b")
+    };
+    let view = host.lend_on(lend).await;
+    remote.left_nothing(&view.id).await;
+    let id = host.id(&view.id);
+    let lent = host.delegations.host_record(&view.id).await.unwrap();
+    let taken = remote.delegations.taken_record(&id).await.unwrap();
+    assert_eq!((lent.trace, taken.trace), (Some(trace), Some(trace)));
 }

@@ -262,6 +262,7 @@ pub(super) fn create(to: &Scene, dir: &Path, prompt: &str) -> Create {
         secrets: Secrets::Refuse,
         keeping: crate::Keeping::Auto,
         continues: None,
+        trace: None,
     }
 }
 

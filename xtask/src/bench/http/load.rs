@@ -12,10 +12,20 @@ use crate::bench::samples::Samples;
 
 /// A lone client, a small team, and a busy machine's worth.
 pub(in crate::bench) const CONNECTIONS: [usize; 3] = [1, 8, 32];
-/// Rounds alternate between the servers, so that a busy moment of the machine hits all.
-const ROUNDS: usize = 5;
-/// Fewer than a node lets one caller ask at once, which is 400; each round has a caller of its own.
-const REQUESTS_PER_ROUND: usize = 320;
+/// How much is asked.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::bench) struct Effort {
+    /// They alternate between the servers, so that a busy moment of the machine hits all.
+    pub(in crate::bench) rounds: usize,
+    /// In each round. Fewer than a node lets one caller ask at once, which is 400; each round has a caller of its own.
+    pub(in crate::bench) requests: usize,
+}
+
+/// What a run of a few seconds affords.
+const USUAL: Effort = Effort {
+    rounds: 5,
+    requests: 320,
+};
 /// More threads than this would compete with the server for the cores of a small machine.
 const CLIENT_THREADS_MAX: usize = 2;
 
@@ -47,14 +57,24 @@ impl Load {
         targets: &mut [Target<'_>],
         connections: usize,
     ) -> anyhow::Result<Vec<Self>> {
+        Self::by(USUAL, targets, connections)
+    }
+
+    /// The same, with another effort.
+    pub(in crate::bench) fn by(
+        effort: Effort,
+        targets: &mut [Target<'_>],
+        connections: usize,
+    ) -> anyhow::Result<Vec<Self>> {
         let mut rates = vec![Vec::new(); targets.len()];
         let mut times = rates.clone();
-        for _ in 0..ROUNDS {
+        for _ in 0..effort.rounds {
             for (index, target) in targets.iter_mut().enumerate() {
                 let request = (target.request)()?;
                 let round = Round {
                     request: &request,
                     proof: target.proof,
+                    requests: effort.requests,
                 };
                 let (rate, taken) = round
                     .run(target.address, connections)
@@ -117,6 +137,7 @@ impl Load {
 struct Round<'a> {
     request: &'a [u8],
     proof: &'static [u8],
+    requests: usize,
 }
 
 impl Round<'_> {
@@ -125,7 +146,7 @@ impl Round<'_> {
         let opened: anyhow::Result<Vec<Http>> =
             (0..connections).map(|_| Http::connect(address)).collect();
         let mut opened = opened?;
-        let turns = REQUESTS_PER_ROUND / connections;
+        let turns = self.requests / connections;
         let per_thread = connections.div_ceil(CLIENT_THREADS_MAX);
         let start = Instant::now();
         let times = thread::scope(|scope| {

@@ -13,7 +13,11 @@ use crate::network::python;
 
 /// An agent that hands everything on to an agent of one node.
 fn hand_on(node: &Node, name: &str, url: &str, agent: &str) {
-    let backend = json!({"type": "peer", "config": {"url": url, "agent": agent}});
+    hand_on_by("peer", node, name, url, agent);
+}
+
+fn hand_on_by(way: &str, node: &Node, name: &str, url: &str, agent: &str) {
+    let backend = json!({"type": way, "config": {"url": url, "agent": agent}});
     node.daemon.template(name, json!({"backend": backend}));
     let mut client = node.daemon.client();
     client.ok("agent.create", json!({"name": name, "template": name}));
@@ -34,6 +38,26 @@ fn a_circle_of_three_nodes_is_refused_with_its_chain() {
         "{said}"
     );
     assert!(said.contains("already in the chain of calls"), "{said}");
+}
+
+#[test]
+fn a_circle_over_a2a_is_refused_with_words_also_where_the_protocols_change() {
+    let Some(mut lan) = Lan::new() else { return };
+    let nodes = ["a", "b"].map(|name| lan.node(name, OPEN));
+    let [a, b] = &nodes;
+    let (to_a, to_b) = (lan.url(a.machine), lan.url(b.machine));
+    for (name, way_back) in [("same", "a2a"), ("other", "peer")] {
+        hand_on_by("a2a", a, name, &to_b, name);
+        hand_on_by(way_back, b, name, &to_a, name);
+        let output = a.cli(&["agent", "run", name, "-p", "round and round"]);
+        let said = format!("{}{}", output.stdout, output.stderr);
+        assert!(output.code != 0, "{name}: {said}");
+        assert!(said.contains("circular_call_detected"), "{name}: {said}");
+        assert!(
+            said.contains("already in the chain of calls"),
+            "{name}: {said}"
+        );
+    }
 }
 
 /// A server of the standard whose one agent asks a node, and passes nothing on but the words.

@@ -199,3 +199,44 @@ fn a_wrong_token_is_refused_in_words_and_in_the_audit() {
     assert_eq!(runs(&nova), 0);
     assert!(!journal(&nova, "audit.refused").is_empty());
 }
+
+#[test]
+fn paired_nodes_lend_by_certificates_of_their_own_making() {
+    let Some(mut lan) = Lan::new() else { return };
+    let here = |number: usize| format!("url = \"https://10.77.0.{number}:7420\"");
+    let desk = lan.node("desk", &here(1));
+    let lending = "[lending]\nexecutor = \"worker\"\n";
+    let nova = lan.node_with("nova9", &here(2), lending);
+    let kinds = ["read", "edit", "search", "execute", "other"];
+    let rule = json!({"kind": kinds, "decision": "allow", "destructive": true});
+    let worker = json!({"backend": {"type": "builtin"}, "permissions": {"rules": [rule]}});
+    nova.daemon.template("worker", worker);
+    eventually("they have found each other", || {
+        !peers(&desk).is_empty() && !peers(&nova).is_empty()
+    });
+    let folder = desk.daemon.scratch("app");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("a.txt"), "one\n").unwrap();
+    let lend = |task: &str| {
+        let dir = folder.to_str().unwrap();
+        desk.cli(&["delegate", "https://10.77.0.2:7420", task, "--dir", dir])
+    };
+    let early = lend("/run echo early > a.txt");
+    assert!(early.code != 0, "{early:?}");
+    assert!(early.stderr.contains("certificate"), "{early:?}");
+    pair(&desk, &nova, &["--right", "delegations:invite"]);
+    let lent = lend("/run echo two > a.txt");
+    assert_eq!(lent.code, 0, "{lent:?}");
+    let now = std::fs::read_to_string(folder.join("a.txt")).unwrap();
+    assert_eq!(now, "two\n");
+    let trace = |node: &Node| {
+        let lines = journal(node, "delegation.completed");
+        lines[0]["body"]["trace"].as_str().unwrap().to_owned()
+    };
+    eventually("the other side has it in its journal", || {
+        !journal(&nova, "delegation.completed").is_empty()
+    });
+    assert_eq!(trace(&desk), trace(&nova));
+    let turns = journal(&nova, "turn.started");
+    assert_eq!(turns[0]["body"]["trace"], trace(&desk), "{turns:?}");
+}

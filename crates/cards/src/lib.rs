@@ -1,59 +1,79 @@
-//! Finding a card: at the address itself, below it, or at the root of its host; today's place and the older one.
+//! Finding the card of an A2A agent: at the address itself, below it, or at the root of its host; today's place and the
+//! older one. And the ways to the agent that the card names, in the order in which they are tried.
 
-use reqwest::{Client as Http, Url, header::ACCEPT};
+use std::time::Duration;
+
+use reqwest::{Client, Response, Url, header::ACCEPT};
 use serde_json::Value;
 use wire::a2a::{AgentCard, Binding, CARD_PATHS, Version, v03};
-
-use super::{
-    ClientError,
-    connection::{Way, read_body},
-};
 
 /// The largest card.
 const CARD_MAX: usize = 1024 * 1024;
 
-/// Reads the card of the agent at `url`, which is the agent's address or that of the card.
-pub(super) async fn resolve(
-    http: &Http,
+/// Why there is no card.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CardError {
+    #[error("{url:?} is not the address of an agent: {why}")]
+    BadUrl { url: String, why: String },
+    #[error("{url} has no agent card: {why}")]
+    NoCard { url: String, why: String },
+    #[error("{url} cannot be reached: {why}")]
+    Unreachable { url: String, why: String },
+}
+
+/// How an agent is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Way {
+    pub url: Url,
+    pub binding: Binding,
+    pub version: Version,
+    pub tenant: Option<String>,
+}
+
+/// Reads the card of the agent at `url`, which is the agent's address or that of the card. Each place that is looked at has
+/// so long to answer.
+pub async fn read(
+    http: &Client,
     url: &str,
     token: Option<&str>,
-) -> Result<AgentCard, ClientError> {
+    within: Duration,
+) -> Result<AgentCard, CardError> {
     let base = parse(url)?;
     let mut why = String::new();
     for place in places(&base) {
-        let mut request = http.get(place.clone()).header(ACCEPT, "application/json");
+        let mut request = http
+            .get(place.clone())
+            .timeout(within)
+            .header(ACCEPT, "application/json");
         if let Some(token) = token {
             request = request.bearer_auth(token);
         }
-        let response = request
-            .send()
-            .await
-            .map_err(|error| ClientError::Unreachable {
-                url: place.to_string(),
-                why: words(&error),
-            })?;
+        let response = request.send().await;
+        let response = response.map_err(|error| CardError::Unreachable {
+            url: place.to_string(),
+            why: words(&error),
+        })?;
         if !response.status().is_success() {
-            why = format!(
-                "{place} answered with status {}",
-                response.status().as_u16()
-            );
+            let status = response.status().as_u16();
+            why = format!("{place} answered with status {status}");
             continue;
         }
-        let body = read_body(response, CARD_MAX, place.as_str()).await?;
-        let card = serde_json::from_slice::<Value>(&body)
-            .map_err(|error| error.to_string())
-            .and_then(|value| v03::read_card(&value).map_err(|error| error.to_string()));
+        let card = body(response).await.and_then(|bytes| {
+            let value: Value = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+            v03::read_card(&value).map_err(|error| error.to_string())
+        });
         match card {
             Ok(card) => return Ok(card),
             Err(error) => why = format!("{place}: {error}"),
         }
     }
     let url = url.to_owned();
-    Err(ClientError::NoCard { url, why })
+    Err(CardError::NoCard { url, why })
 }
 
-pub(super) fn parse(url: &str) -> Result<Url, ClientError> {
-    let bad = |why: String| ClientError::BadUrl {
+/// An address that can be asked.
+pub fn parse(url: &str) -> Result<Url, CardError> {
+    let bad = |why: String| CardError::BadUrl {
         url: url.to_owned(),
         why,
     };
@@ -62,6 +82,35 @@ pub(super) fn parse(url: &str) -> Result<Url, ClientError> {
         return Err(bad("it begins with http:// or https://".to_owned()));
     }
     Ok(parsed)
+}
+
+/// The ways on the card that are known here. HTTP+JSON of 0.3 comes last, since implementations of it disagree.
+pub fn ways(card: &AgentCard) -> Vec<Way> {
+    let mut ways: Vec<Way> = card
+        .supported_interfaces
+        .iter()
+        .filter_map(|interface| {
+            Some(Way {
+                url: parse(&interface.url).ok()?,
+                binding: Binding::parse(&interface.protocol_binding)?,
+                version: Version::parse(&interface.protocol_version)?,
+                tenant: interface.tenant.clone().filter(|it| !it.is_empty()),
+            })
+        })
+        .collect();
+    ways.sort_by_key(|way| (way.binding, way.version) == (Binding::HttpJson, Version::V03));
+    ways
+}
+
+/// An error with its causes: the topmost one alone says little.
+pub fn words(error: &reqwest::Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(source) = cause {
+        words = format!("{words}: {source}");
+        cause = source.source();
+    }
+    words
 }
 
 fn places(base: &Url) -> Vec<Url> {
@@ -85,33 +134,15 @@ fn places(base: &Url) -> Vec<Url> {
         .collect()
 }
 
-/// The first way on the card that we speak. HTTP+JSON of 0.3 comes last, since implementations of it disagree.
-pub(super) fn choose(card: &AgentCard) -> Option<Way> {
-    let mut ways: Vec<Way> = card
-        .supported_interfaces
-        .iter()
-        .filter_map(|interface| {
-            Some(Way {
-                url: parse(&interface.url).ok()?,
-                binding: Binding::parse(&interface.protocol_binding)?,
-                version: Version::parse(&interface.protocol_version)?,
-                tenant: interface.tenant.clone().filter(|it| !it.is_empty()),
-            })
-        })
-        .collect();
-    ways.sort_by_key(|way| (way.binding, way.version) == (Binding::HttpJson, Version::V03));
-    ways.into_iter().next()
-}
-
-/// An error with its causes: the topmost one alone says little.
-pub(super) fn words(error: &reqwest::Error) -> String {
-    let mut words = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(source) = cause {
-        words = format!("{words}: {source}");
-        cause = source.source();
+async fn body(mut response: Response) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(|error| words(&error))? {
+        if bytes.len() + piece.len() > CARD_MAX {
+            return Err(format!("it has more than {CARD_MAX} bytes"));
+        }
+        bytes.extend_from_slice(&piece);
     }
-    words
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -154,7 +185,7 @@ mod tests {
                 supported_interfaces: interfaces,
                 ..AgentCard::default()
             };
-            choose(&card).map(|way| (way.binding, way.version))
+            ways(&card).first().map(|way| (way.binding, way.version))
         };
         let (grpc, rest, rpc) = (
             way("GRPC", "1.0"),
