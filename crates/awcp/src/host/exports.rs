@@ -1,6 +1,7 @@
 //! What is lent: made ready for the remote, and the result taken home.
 
 mod branch;
+mod merge;
 
 use std::{
     os::unix::ffi::OsStrExt,

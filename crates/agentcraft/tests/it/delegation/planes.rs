@@ -266,15 +266,69 @@ fn changes_wait_until_they_are_applied_or_discarded() {
     pair.left_nothing();
 }
 
+/// Git as the owner of the folder runs it.
+fn git(folder: &std::path::Path, script: &str) -> String {
+    let settings = "export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=u GIT_AUTHOR_EMAIL=u@x \
+                    GIT_COMMITTER_NAME=u GIT_COMMITTER_EMAIL=u@x;";
+    let ran = Command::new("sh")
+        .args(["-ec", &format!("{settings} {script}")])
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{script}: {ran:?}");
+    String::from_utf8(ran.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_repository_is_lent_as_one_and_its_commits_come_back_as_a_branch() {
+    // Without mounts the two sides agree on it by themselves.
+    let host = super::listening().start();
+    let settings = "[lending]\nexecutor = \"worker\"\n";
+    let remote = super::listening().file("config.toml", settings).start();
+    let pair = Pair::of(host, remote);
+    let folder = pair.folder(&[("a.txt", "one\n"), ("everyday.sh", EVERYDAY)]);
+    git(
+        &folder,
+        "git init -qb main; git add -A; git commit -qm first",
+    );
+    fs::write(folder.join("draft.txt"), "not committed\n").unwrap();
+    let lent = pair.delegate(&folder, "/run sh everyday.sh", &[]);
+    assert_eq!(lent.code, 0, "{lent:?}");
+    assert!(lent.stdout.contains("everything worked"), "{lent:?}");
+    assert_eq!(read(folder.join("a.txt")), "one\nmore\n");
+    assert!(
+        folder
+            .join("größe/日本語 folder/naïve—file 😀.txt")
+            .exists()
+    );
+    let branch = git(
+        &folder,
+        "git for-each-ref --format='%(refname:short)' refs/heads/agentcraft",
+    );
+    let log = git(&folder, &format!("git log --format=%s {branch}"));
+    assert_eq!(log, "What was not committed\nsecond\nWhat was lent\nfirst");
+    assert_eq!(git(&folder, "git rev-parse --abbrev-ref HEAD"), "main");
+    let id = branch.strip_prefix("agentcraft/").unwrap();
+    let shown = pair.show(id);
+    assert_eq!(shown["agreement"]["transport"], "git", "{shown}");
+    let undone = pair.host.cli(&["delegation", "undo", id]);
+    assert_eq!(undone.code, 0, "{undone:?}");
+    assert_eq!(git(&folder, "git status --short"), "?? draft.txt");
+    pair.left_nothing();
+}
+
 fn ten_thousand_files(plane: &str) {
     let pair = Pair::new();
     let folder = pair.folder(&[("a.txt", "one\n")]);
+    if plane == "git" {
+        git(&folder, "git init -q");
+    }
     for number in 0..10_000 {
         let path = folder.join(format!("d{}/f{number}", number % 100));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, format!("{number}\n")).unwrap();
     }
-    let task = "/run find . -type f | wc -l && for n in $(seq 0 99); do echo x > d$n/new; done";
+    let task = "/run find . -name .git -prune -o -type f -print | wc -l && for n in $(seq 0 99); do echo x > d$n/new; done";
     let lent = pair.delegate(&folder, task, &["--transport", plane]);
     assert_eq!(lent.code, 0, "{plane}: {lent:?}");
     assert!(lent.stdout.contains("10001"), "{plane}: {lent:?}");
@@ -286,6 +340,12 @@ fn ten_thousand_files(plane: &str) {
 #[ignore = "slow: ten thousand files there and back"]
 fn slow_ten_thousand_files_travel_in_an_archive() {
     ten_thousand_files(ARCHIVE);
+}
+
+#[test]
+#[ignore = "slow: ten thousand files there, and a branch back"]
+fn slow_ten_thousand_files_are_cloned_and_merged() {
+    ten_thousand_files("git");
 }
 
 #[test]

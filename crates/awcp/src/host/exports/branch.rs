@@ -1,22 +1,15 @@
-//! The git plane at the host: a commit of how the folder is goes out, a branch comes back, is kept in the folder's own
-//! repository, and is merged with how the folder is by then.
+//! The git plane at the host: a commit of how the folder is goes out; a branch comes back and is kept in the folder's own
+//! repository.
 //!
-//! What the remote gets is what is lent, and no history. What it sends is only looked at in the shadow repository, and
-//! changes the folder the same way as an archive's delta does, by our own hand.
+//! What the remote gets is what is lent, and no history. What it sends is only looked at in the shadow repository.
 
-use std::{
-    os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
-use archive::{ApplyError, Checksum, Content, Delta, Folder, Manifest, everything};
+use archive::{Checksum, Content, Folder, Manifest};
 use domain::delegation::{Code, Failure};
 use platform::files;
 
-use super::{
-    CONFLICTS_TOLD_MAX, DELTA, Export, IGNORED, STAGED, conflicting, failed, not_kept, over_quota,
-    read_ignored,
-};
+use super::{DELTA, Export, IGNORED, failed, not_kept, over_quota};
 use crate::{
     git::{LeafKind, path_of, split},
     lent_repository::LentRepository,
@@ -30,16 +23,15 @@ use crate::{
 pub(crate) const BUNDLE: &str = "workspace.bundle";
 
 /// In the shadow repository: what was lent, and what came back.
-const LENT: &str = "refs/heads/lent";
-const BRANCH: &str = "refs/heads/branch";
+pub(super) const LENT: &str = "refs/heads/lent";
+pub(super) const BRANCH: &str = "refs/heads/branch";
 
 /// The name of what is lent and of what comes back, in bundles.
 pub(crate) const LENT_NAME: &str = "refs/heads/lent";
 pub(crate) const WORK_NAME: &str = "refs/heads/work";
 
-/// Indexes beside git's own: of what is lent, which later needs to look at changed files alone, and of what comes of it.
-const LENT_INDEX: &str = "index-lent";
-const MERGED_INDEX: &str = "index-merged";
+/// The index of what is lent, which later needs to look at changed files alone.
+pub(super) const LENT_INDEX: &str = "index-lent";
 
 /// What goes into the folder's own repository, on its way.
 const HOMEWARD: &str = "homeward.bundle";
@@ -92,9 +84,11 @@ impl Export {
         let taken = self.shadow.git().fetch(&bundle, WORK_NAME, BRANCH).await;
         taken.map_err(|why| refused(&why))?;
         let changes = self.check_branch().await?;
-        // The audit tells what the remote did, whatever happened at home meanwhile.
-        for (name, commit) in [(BASELINE, LENT), (RESULT, BRANCH)] {
-            self.shadow.name(name, commit).await.map_err(not_kept)?;
+        // The audit tells what the remote did, whatever happened at home meanwhile. A merge that was begun has its own.
+        if !self.is_merge_begun().await {
+            for (name, commit) in [(BASELINE, LENT), (RESULT, BRANCH)] {
+                self.shadow.name(name, commit).await.map_err(not_kept)?;
+            }
         }
         let status = match keeping {
             Keeping::Discard => SnapshotStatus::Discarded,
@@ -205,156 +199,8 @@ impl Export {
         })
     }
 
-    /// Merges the branch with how the folder is now, all or nothing. One at a time: several may have been lent the same
-    /// repository. The list of what stays at home is in `folder`.
-    pub(super) async fn merge(&self, folder: PathBuf) -> Result<(), Failure> {
-        let _turn = self.node.merging().await;
-        let from = folder.clone();
-        let ignored = self.blocking(move || read_ignored(&from)).await?;
-        let before = self.manifest(ignored.clone()).await?;
-        let merged = self.merge_trees(&before).await?;
-        let staged = folder.join(STAGED);
-        self.check_out(&merged, &staged).await?;
-        let (dir, limits, removed) = (self.dir.clone(), self.limits(), merged.removed.clone());
-        let written = merged.written.len();
-        self.blocking(move || {
-            let home = Folder::open(&dir).map_err(|error| failed(&error))?;
-            let content = Folder::open(&staged).map_err(|error| failed(&error))?;
-            let (after, left_out) =
-                Manifest::of(&content, &everything, &limits).map_err(|error| failed(&error))?;
-            if let Some(left) = left_out.first() {
-                return Err(refused(&format!("{} leads outside", left.path)));
-            }
-            if paths_of(&after).len() != written {
-                return Err(refused("it holds names that are not taken"));
-            }
-            let removed = removed.iter().map(|path| path.as_os_str().as_bytes());
-            let delta = Delta::overlay(&home, &before, &after, removed);
-            let keep = |path: &archive::EntryPath, kind| ignored.covers(path, kind);
-            match archive::apply(&home, &delta, &content, &keep, &limits) {
-                Ok(_) => Ok(()),
-                Err(ApplyError::Conflicts(conflicts)) => Err(conflicting(&conflicts)),
-                Err(error) => Err(failed(&error)),
-            }
-        })
-        .await?;
-        for (name, commit) in [(BASELINE, &merged.home), (RESULT, &merged.commit)] {
-            self.shadow.name(name, commit).await.map_err(not_kept)?;
-        }
-        Ok(())
-    }
-
-    async fn merge_trees(&self, before: &Manifest) -> Result<Merged, Failure> {
-        let git = self.shadow.git();
-        let listed = git.run(&["ls-tree", "-r", "-z", "--name-only", LENT]).await;
-        let mut paths: Vec<PathBuf> = split(&listed.map_err(not_kept)?).map(path_of).collect();
-        paths.extend(paths_of(before));
-        paths.sort();
-        paths.dedup();
-        let index = git.with("GIT_INDEX_FILE", git.folder.join(LENT_INDEX));
-        index.stage(&paths).await.map_err(not_kept)?;
-        let home = index.commit("Home", Some(LENT)).await.map_err(not_kept)?;
-        let args = [
-            "merge-tree",
-            "--write-tree",
-            "-z",
-            "--name-only",
-            &home,
-            BRANCH,
-        ];
-        let args = args.map(Into::into);
-        let (code, said) = git.ask(&args).await.map_err(not_kept)?;
-        let mut words = said.split(|byte| *byte == 0);
-        let tree = words.next().unwrap_or_default();
-        let tree = String::from_utf8_lossy(tree).into_owned();
-        match code {
-            0 => {}
-            1 => {
-                let paths = words.take_while(|path| !path.is_empty());
-                return Err(self.does_not_go_together(paths));
-            }
-            _ => return Err(not_kept(String::from_utf8_lossy(&said).into_owned())),
-        }
-        let args = [
-            "commit-tree",
-            "-m",
-            "Merged",
-            "-p",
-            &home,
-            "-p",
-            BRANCH,
-            &tree,
-        ];
-        let commit = git.line(&args).await.map_err(not_kept)?;
-        let args = [
-            "diff-tree",
-            "-r",
-            "-z",
-            "--no-renames",
-            "--name-status",
-            &home,
-            &commit,
-        ];
-        let listed = git.run(&args).await.map_err(not_kept)?;
-        let mut merged = Merged {
-            home,
-            commit,
-            written: Vec::new(),
-            removed: Vec::new(),
-        };
-        let mut words = split(&listed);
-        while let (Some(kind), Some(path)) = (words.next(), words.next()) {
-            match kind {
-                b"D" => merged.removed.push(path_of(path)),
-                _ => merged.written.push(path_of(path)),
-            }
-        }
-        Ok(merged)
-    }
-
-    /// Writes the files that the merge brings to a folder of their own.
-    async fn check_out(&self, merged: &Merged, staged: &Path) -> Result<(), Failure> {
-        let fresh = staged.to_owned();
-        self.blocking(move || {
-            files::remove_tree(&fresh).map_err(|error| failed(&error))?;
-            files::create_private_dir(&fresh).map_err(|error| failed(&error))
-        })
-        .await?;
-        let git = self.shadow.git();
-        let index = git.with("GIT_INDEX_FILE", git.folder.join(MERGED_INDEX));
-        let prefix = format!("--prefix={}/", staged.display());
-        let written = async {
-            index.run(&["read-tree", &merged.commit]).await?;
-            let args = ["checkout-index", "-q", "-f", &prefix];
-            index.run_on(&args, &merged.written).await
-        };
-        written.await.map_err(not_kept)
-    }
-
-    fn does_not_go_together<'a>(&self, paths: impl Iterator<Item = &'a [u8]>) -> Failure {
-        let mut paths: Vec<PathBuf> = paths.map(path_of).collect();
-        paths.sort();
-        paths.dedup();
-        let told: Vec<String> = paths
-            .iter()
-            .take(CONFLICTS_TOLD_MAX)
-            .map(|path| path.display().to_string())
-            .collect();
-        let branch = LentRepository::branch(&self.id);
-        Failure::with_hint(
-            Code::TaskFailed,
-            format!(
-                "the work does not go together with what was changed at home in {} paths, so nothing was changed: {}; \
-                 it is kept on the branch {branch}",
-                paths.len(),
-                told.join(", ")
-            ),
-            format!("merge it by hand: git merge {branch}"),
-        )
-    }
-
     /// What is in the folder and travels.
-    async fn manifest(&self, ignored: Ignored) -> Result<Manifest, Failure> {
+    pub(super) async fn manifest(&self, ignored: Ignored) -> Result<Manifest, Failure> {
         let (dir, limits) = (self.dir.clone(), self.limits());
         self.blocking(move || {
             let home = Folder::open(&dir).map_err(|error| failed(&error))?;
@@ -367,17 +213,7 @@ impl Export {
     }
 }
 
-/// What comes of a merge.
-struct Merged {
-    /// How the folder was.
-    home: String,
-    /// How it becomes.
-    commit: String,
-    written: Vec<PathBuf>,
-    removed: Vec<PathBuf>,
-}
-
-fn paths_of(manifest: &Manifest) -> Vec<PathBuf> {
+pub(super) fn paths_of(manifest: &Manifest) -> Vec<PathBuf> {
     let files = manifest
         .entries
         .iter()
@@ -385,7 +221,7 @@ fn paths_of(manifest: &Manifest) -> Vec<PathBuf> {
     files.map(|(path, _)| path_of(path.as_bytes())).collect()
 }
 
-fn refused(why: &str) -> Failure {
+pub(super) fn refused(why: &str) -> Failure {
     Failure::new(
         Code::TaskFailed,
         format!("the branch that came back is not taken: {why}; nothing was changed"),
