@@ -41,7 +41,9 @@ pub struct AwcpConfig {
 
 /// Tells what a peer is known by, from its address without a path. Clones are the same.
 #[derive(Clone)]
-pub struct KnownPeers(Arc<dyn Fn(&str) -> Option<KnownPeer> + Send + Sync>);
+pub struct KnownPeers(Arc<FindPeer>);
+
+type FindPeer = dyn Fn(&str) -> Option<KnownPeer> + Send + Sync;
 
 /// What is known of a peer that this node is paired with.
 #[derive(Clone, Default, PartialEq, Eq)]

@@ -55,7 +55,7 @@ impl Rule {
     }
 }
 
-const RULES: [Rule; 28] = [
+const RULES: [Rule; 29] = [
     Rule::pure(
         "jsonrpc",
         &[],

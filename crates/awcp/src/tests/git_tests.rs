@@ -357,6 +357,9 @@ async fn nothing_that_the_other_side_put_into_a_repository_is_run() {
     assert!(!trap.exists(), "something was run");
 }
 
+/// Makes a commit in the repository in a folder.
+type Forge = fn(&Path) -> String;
+
 /// A bundle of what `work` makes of what was lent.
 fn bundle_of(clone: &Path, forged: &Path, work: impl Fn(&Path) -> String) -> Vec<u8> {
     std::fs::create_dir(forged).unwrap();
@@ -487,7 +490,7 @@ fn modules_whose_names_are_paths(forged: &Path) -> String {
 async fn forged_branches_are_refused_in_words_and_change_nothing() {
     let (host, remote) = two().await;
     let dir = repository(&host, &[("a.txt", "a\n")]);
-    let cases: [(fn(&Path) -> String, &str); 7] = [
+    let cases: [(Forge, &str); 7] = [
         (another_root, "did not grow out of"),
         (a_repository_in_it, "another repository"),
         (a_link_that_leads_outside, "leads outside"),
