@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::{EngineError, Keep, Records};
+use engine::{Batch, EngineError, Keep, Records};
 use tokio::sync::watch;
 use wire::runs::Event;
 
@@ -124,6 +124,30 @@ impl RunLog {
                 tail.events.drain(..CHUNK as usize);
             }
         }
+    }
+
+    /// Puts what is not stored into a batch, with the event that is appended once the batch is written: until then
+    /// nobody sees it.
+    pub(crate) async fn stage(&self, last: &Event, batch: &mut Batch) -> Result<(), EngineError> {
+        if self.is_full() {
+            self.flush().await?;
+        }
+        let tail = self.lock();
+        let events: Vec<&Event> = tail
+            .events
+            .iter()
+            .map(|event| &**event)
+            .chain([last])
+            .collect();
+        let id = chunk_id(&self.run, tail.before / CHUNK);
+        batch.put(EVENTS, &id, Keep::Finished, &events)
+    }
+
+    /// Appends the event of a batch that was written.
+    pub(crate) fn append_stored(&self, event: Event) {
+        self.append(event);
+        let mut tail = self.lock();
+        tail.stored = tail.before + tail.events.len() as u64;
     }
 
     /// Events after number `seen`, at most a chunk of them; empty if there are none yet.

@@ -61,7 +61,12 @@ impl Slot {
         self.state().bound.take()
     }
 
-    /// Waits until a conversation has been opened.
+    /// Has the session look at itself again.
+    pub(super) fn tell(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Waits until a conversation has been opened or let go of.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
