@@ -92,7 +92,7 @@ impl Runs {
         if let Some(known) = self.known_key(&around).await? {
             return Ok(Created::Known(Box::new(known)));
         }
-        self.check_room()?;
+        let place = self.place()?;
         let mut session = self.session_of(&create, &agent, &around).await?;
         let conversation = match session.engine_session {
             Some(_) => Conversation::Known,
@@ -132,6 +132,7 @@ impl Runs {
             record,
             session,
             conversation,
+            place,
         };
         self.begin_run(new, &around).await.map(Created::New)
     }

@@ -30,6 +30,16 @@ struct Tail {
     stored: u64,
 }
 
+impl Tail {
+    /// Whole chunks that the store has leave the memory; what follows them begins the next chunk.
+    fn drop_stored_chunks(&mut self) {
+        while self.events.len() as u64 >= CHUNK && self.stored >= self.before + CHUNK {
+            self.before += CHUNK;
+            self.events.drain(..CHUNK as usize);
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Heads {
     count: u64,
@@ -105,7 +115,8 @@ impl RunLog {
     pub(crate) async fn flush(&self) -> Result<(), EngineError> {
         loop {
             let (number, events) = {
-                let tail = self.lock();
+                let mut tail = self.lock();
+                tail.drop_stored_chunks();
                 let count = tail.before + tail.events.len() as u64;
                 if tail.stored == count {
                     return Ok(());
@@ -119,10 +130,6 @@ impl RunLog {
             put.await?;
             let mut tail = self.lock();
             tail.stored = tail.stored.max(tail.before + events.len() as u64);
-            if events.len() as u64 == CHUNK {
-                tail.before += CHUNK;
-                tail.events.drain(..CHUNK as usize);
-            }
         }
     }
 

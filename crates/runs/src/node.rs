@@ -11,7 +11,7 @@ use std::{
 use domain::run::{Effect, Status};
 use engine::{Engine, EngineError, Records};
 use platform::Tasks;
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, mpsc, watch};
 
 use crate::{
     config::RunsConfig,
@@ -43,6 +43,8 @@ struct Inner {
     tasks: Tasks,
     exchange: Exchange,
     live: Mutex<HashMap<String, Handle>>,
+    /// Places for them.
+    places: Arc<Semaphore>,
     /// Those among them that await, the oldest first.
     held: Mutex<VecDeque<String>>,
     /// One creation or taking up at a time: the same key or session must not begin two runs.
@@ -79,6 +81,7 @@ impl Runs {
                 tasks,
                 exchange,
                 live: Mutex::default(),
+                places: Arc::new(Semaphore::new(LIVE_MAX)),
                 held: Mutex::default(),
                 gate: Semaphore::new(1),
             }),
@@ -90,12 +93,10 @@ impl Runs {
         Ok(runs)
     }
 
-    /// Whether another run may begin.
-    pub(crate) fn check_room(&self) -> Result<(), RunsError> {
-        if self.live().len() >= LIVE_MAX {
-            return Err(RunsError::TooBusy);
-        }
-        Ok(())
+    /// A place for another run, if there is one.
+    pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, RunsError> {
+        let places = self.inner.places.clone();
+        places.try_acquire_owned().map_err(|_| RunsError::TooBusy)
     }
 
     /// Starts the task of a new run; `created` is what it was before its first move.

@@ -14,7 +14,7 @@ use domain::{
     turn::Event as TurnEvent,
 };
 use engine::{EngineError, EventReader};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use wire::runs::{Event, Message};
 
@@ -52,6 +52,7 @@ pub(crate) struct NewRun {
     pub(crate) record: RunRecord,
     pub(crate) session: SessionRecord,
     pub(crate) conversation: Conversation,
+    pub(crate) place: OwnedSemaphorePermit,
 }
 
 pub(crate) struct RunTask {
@@ -60,6 +61,7 @@ pub(crate) struct RunTask {
     /// The session as it was kept when the run began; nobody but the run changes it until the run is over.
     session: Option<SessionRecord>,
     conversation: Conversation,
+    _place: Option<OwnedSemaphorePermit>,
     log: Arc<RunLog>,
     view: watch::Sender<Arc<RunRecord>>,
     story: Story,
@@ -82,6 +84,7 @@ pub(crate) fn spawn_new(
     let (mut task, handle, inbox) = RunTask::new(runs, new.record, log);
     task.session = Some(new.session);
     task.conversation = new.conversation;
+    task._place = Some(new.place);
     let created = Arc::new(created);
     task.view.send_replace(created.clone());
     runs.tasks().spawn(|stop| async move {
@@ -100,6 +103,7 @@ pub(crate) fn spawn_new(
 /// Starts the task of a run that awaits and had none.
 pub(crate) fn spawn_known(runs: &Runs, record: RunRecord, log: RunLog) -> Handle {
     let (mut task, handle, inbox) = RunTask::new(runs, record, log);
+    task._place = runs.place().ok(); // An answer is never refused for want of room.
     runs.tasks()
         .spawn(|stop| async move { task.run(inbox, stop).await });
     handle
@@ -138,6 +142,7 @@ impl RunTask {
             record,
             session: None,
             conversation: Conversation::Known,
+            _place: None,
             log,
             view: view_in,
             opening: None,

@@ -539,9 +539,10 @@ impl SessionTask {
         self.spare = None;
         if let Some(binding) = self.slot.take() {
             let slot = self.slot.clone();
+            let shut = slot.shut();
             self.around.tasks.spawn(|_| async move {
                 binding.driver.close(&binding.conversation).await;
-                drop(binding);
+                drop((binding, shut));
                 slot.tell();
             });
         }
