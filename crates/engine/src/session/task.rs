@@ -287,11 +287,7 @@ impl SessionTask {
                 answers,
                 reply,
             } => {
-                if answers {
-                    self.answering.insert(client.clone());
-                } else {
-                    self.answering.remove(&client);
-                }
+                self.can_answer(&client, answers);
                 self.answer(reply, Input::Attach { client }).await;
             }
             Command::Detach { client } => {
@@ -326,6 +322,14 @@ impl SessionTask {
         result.map(|()| turn)
     }
 
+    fn can_answer(&mut self, client: &ClientId, answers: bool) {
+        if answers {
+            self.answering.insert(client.clone());
+        } else {
+            self.answering.remove(client);
+        }
+    }
+
     /// The first client and its prompt, which are kept as one.
     async fn begin_first(
         &mut self,
@@ -333,9 +337,7 @@ impl SessionTask {
         answers: bool,
         prompt: WaitingPrompt,
     ) -> Result<TurnId, EngineError> {
-        if answers {
-            self.answering.insert(client.clone());
-        }
+        self.can_answer(&client, answers);
         self.decide(Input::Attach { client })?;
         let begun = self.prompt(prompt, WhenBusy::Queue).await;
         self.over |= begun.is_err(); // Nobody has heard of it.
