@@ -4,6 +4,7 @@
 
 mod file;
 mod network;
+mod runs;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use platform::files::Durability;
 use crate::args::GlobalArgs;
 use file::FileConfig;
 pub(crate) use network::{Certificate, Listen, Network, Trust};
+pub(crate) use runs::RunsTable;
 
 /// The variables of a process, taken once.
 pub(crate) type Environment = BTreeMap<OsString, OsString>;
@@ -71,6 +73,8 @@ pub(crate) struct Config {
     pub(crate) policy: Policy,
     /// Where the node listens, and for whom.
     pub(crate) network: Network,
+    /// Where runs leave and find things.
+    pub(crate) runs: RunsTable,
     /// Where a debug build ends itself as if it were killed; for tests.
     pub(crate) crash_at: Option<String>,
     /// Where a debug build writes the crash points it passes; for tests.
@@ -244,6 +248,7 @@ impl Config {
                 * u32::try_from(file.journal_days.unwrap_or(JOURNAL_DAYS)).unwrap_or(u32::MAX),
             journal_lines: file.journal_lines.unwrap_or(JOURNAL_LINES),
             policy: file.policy.unwrap_or_default(),
+            runs: file.runs.unwrap_or_default(),
             network: Network::resolve(
                 file.http.unwrap_or_default(),
                 file.lan.unwrap_or_default(),

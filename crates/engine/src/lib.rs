@@ -30,11 +30,11 @@ pub use engine::{Create, Engine, Loan, Overrides, Resolved, RunAgent, RunResult,
 pub use error::{EngineError, ErrorKind};
 pub use event_log::{EventLog, Page};
 pub use library::{FileProblems, Library, Validation};
-pub use records::{Keep, Note, Records, Stored, Which};
+pub use records::{Batch, Keep, Note, Records, Stored, Which};
 pub use session::{
-    About, AttachAs, Clash, CreateSession, EventReader, Expects, Lent, NativeAnswer, NativeMessage,
-    NativeOpen, NativeRequest, NativeSession, OpenConversation, OpenError, Prompt, SessionView,
-    Sessions, Thread, TurnOutcome,
+    About, AttachAs, Clash, CreateSession, EventReader, Expects, FirstTurn, Lent, NativeAnswer,
+    NativeMessage, NativeOpen, NativeRequest, NativeSession, OpenConversation, OpenError, Prompt,
+    SessionView, Sessions, Thread, TurnOutcome,
 };
 pub use store::{JournalQuery, JournalRow};
 pub use tools::{

@@ -46,6 +46,11 @@ impl Records {
         Self { store }
     }
 
+    /// Writes all of a batch or nothing. When it returns, it is kept.
+    pub async fn write_all(&self, batch: Batch) -> Result<(), EngineError> {
+        self.write("a batch", batch.changes).await
+    }
+
     /// Writes a document, and the line that tells of it, in one transaction. When it returns, both are kept.
     pub async fn put<T: Serialize>(
         &self,
@@ -55,19 +60,7 @@ impl Records {
         value: &T,
         note: Option<Note>,
     ) -> Result<(), EngineError> {
-        let record = serde_json::to_string(value).map_err(|source| EngineError::Record {
-            kind: kind.to_owned(),
-            id: id.to_owned(),
-            source,
-        })?;
-        let row = RecordRow {
-            kind: kind.to_owned(),
-            id: id.to_owned(),
-            at: clock::now().0,
-            live: keep == Keep::Live,
-            record,
-        };
-        let mut changes = vec![Change::PutRecord(row)];
+        let mut changes = vec![Change::PutRecord(row(kind, id, keep, value)?)];
         changes.extend(note.map(|note| Change::Journal(entry(note))));
         self.write(kind, changes).await
     }
@@ -104,6 +97,20 @@ impl Records {
         row.map(stored).transpose()
     }
 
+    /// Those of the documents that there are.
+    pub async fn get_all<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        ids: Vec<String>,
+    ) -> Result<Vec<T>, EngineError> {
+        let rows = self.store.records_of(kind, ids).await;
+        let rows = rows.map_err(|source| failed(kind, source))?;
+        let values = rows.into_iter().map(stored);
+        values
+            .map(|stored| stored.map(|stored| stored.value))
+            .collect()
+    }
+
     /// Documents of a kind, the one that changed last first; `before` is the `at` and `id` of the last one seen.
     pub async fn list<T: DeserializeOwned>(
         &self,
@@ -123,10 +130,91 @@ impl Records {
         rows.into_iter().map(stored).collect()
     }
 
+    /// Documents of a kind that have not changed since a moment, the one that changed first first; `after` is the `at`
+    /// and `id` of the last one seen.
+    pub async fn list_unchanged_since<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        since: i64,
+        after: Option<(i64, String)>,
+        limit: u32,
+    ) -> Result<Vec<Stored<T>>, EngineError> {
+        let rows = self.store.live_records_until(kind, since, after, limit);
+        let rows = rows.await.map_err(|source| failed(kind, source))?;
+        rows.into_iter().map(stored).collect()
+    }
+
     async fn write(&self, kind: &str, changes: Vec<Change>) -> Result<(), EngineError> {
         let written = self.store.write(changes).await;
         written.map_err(|source| failed(kind, source))
     }
+}
+
+/// Changes of several documents that are one: all of them are kept, or none.
+#[derive(Debug, Default)]
+pub struct Batch {
+    changes: Vec<Change>,
+}
+
+impl Batch {
+    /// Writes a document.
+    pub fn put<T: Serialize>(
+        &mut self,
+        kind: &str,
+        id: &str,
+        keep: Keep,
+        value: &T,
+    ) -> Result<(), EngineError> {
+        self.changes
+            .push(Change::PutRecord(row(kind, id, keep, value)?));
+        Ok(())
+    }
+
+    /// Writes a document, unless there is one that is history by now.
+    pub fn put_unless_finished<T: Serialize>(
+        &mut self,
+        kind: &str,
+        id: &str,
+        keep: Keep,
+        value: &T,
+    ) -> Result<(), EngineError> {
+        self.changes
+            .push(Change::PutLiveRecord(row(kind, id, keep, value)?));
+        Ok(())
+    }
+
+    /// Removes a document; one that is not there is no error.
+    pub fn remove(&mut self, kind: &str, id: &str) {
+        self.changes.push(Change::DeleteRecord {
+            kind: kind.to_owned(),
+            id: id.to_owned(),
+        });
+    }
+
+    /// Writes a line of the journal.
+    pub fn note(&mut self, note: Note) {
+        self.changes.push(Change::Journal(entry(note)));
+    }
+}
+
+fn row<T: Serialize>(
+    kind: &str,
+    id: &str,
+    keep: Keep,
+    value: &T,
+) -> Result<RecordRow, EngineError> {
+    let record = serde_json::to_string(value).map_err(|source| EngineError::Record {
+        kind: kind.to_owned(),
+        id: id.to_owned(),
+        source,
+    })?;
+    Ok(RecordRow {
+        kind: kind.to_owned(),
+        id: id.to_owned(),
+        at: clock::now().0,
+        live: keep == Keep::Live,
+        record,
+    })
 }
 
 /// Which documents of a kind.

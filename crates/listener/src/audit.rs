@@ -7,7 +7,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use engine::{Note, Records};
+use engine::{Batch, Note, Records};
 use platform::Tasks;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -15,6 +15,9 @@ use tracing::warn;
 
 /// Lines that may wait for the store: a burst of a busy second.
 const WAITING_MAX: usize = 512;
+
+/// Lines that share a write: what came while the last one was under way, rarely more than a few.
+const TOGETHER_MAX: usize = 64;
 
 /// An address of a request in a line: longer ones are cut, they are somebody's trial.
 const PATH_MAX: usize = 256;
@@ -81,33 +84,37 @@ async fn write(
     lost: Arc<AtomicU64>,
     stop: tokio_util::sync::CancellationToken,
 ) {
+    let mut notes = Vec::new();
     loop {
-        let note = tokio::select! { biased;
+        tokio::select! { biased;
             () = stop.cancelled() => break,
-            note = inbox.recv() => match note {
-                Some(note) => note,
-                None => return, // Every handle is gone.
+            count = inbox.recv_many(&mut notes, TOGETHER_MAX) => if count == 0 {
+                return; // Every handle is gone.
             },
-        };
-        keep(&records, note).await;
+        }
         let count = lost.swap(0, Ordering::Relaxed);
         if count > 0 {
-            let note = Note {
+            notes.push(Note {
                 kind: "audit.lost".to_owned(),
                 body: json!({ "lines": count }),
                 ..Note::default()
-            };
-            keep(&records, note).await;
+            });
         }
+        keep(&records, &mut notes).await;
     }
     // What was said before the end is kept.
     while let Ok(note) = inbox.try_recv() {
-        keep(&records, note).await;
+        notes.push(note);
     }
+    keep(&records, &mut notes).await;
 }
 
-async fn keep(records: &Records, note: Note) {
-    if let Err(error) = records.note(note).await {
-        warn!(%error, "an audit line could not be kept");
+async fn keep(records: &Records, notes: &mut Vec<Note>) {
+    let mut batch = Batch::default();
+    for note in notes.drain(..) {
+        batch.note(note);
+    }
+    if let Err(error) = records.write_all(batch).await {
+        warn!(%error, "lines of the audit could not be kept");
     }
 }

@@ -7,7 +7,9 @@ use domain::{
     session::{ClientId, Lease, WhenBusy},
     turn::TurnId,
 };
-use engine::{AttachAs, CreateSession, EventReader, Loan, Prompt, SessionView, TurnOptions};
+use engine::{
+    AttachAs, CreateSession, EventReader, FirstTurn, Loan, Prompt, Sessions, TurnOptions,
+};
 use platform::files::Fingerprint;
 
 use crate::{calls::CallGuard, error::RunsError, node::Runs, record::RunRecord};
@@ -36,15 +38,25 @@ pub(crate) fn client(run: &str) -> ClientId {
     ClientId(format!("run:{run}"))
 }
 
+/// Whether the engine has the session that a run goes on in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Conversation {
+    /// It begins with this run, under the id that the run's record has.
+    New,
+    /// It should be there, unless it has ended meanwhile.
+    Known,
+}
+
 impl Runs {
     pub(crate) async fn begin(
         &self,
         record: &RunRecord,
         prompt: String,
+        conversation: Conversation,
     ) -> Result<Begun, RunsError> {
         let agent = &record.agent;
         let mut loan = self.engine().borrow(agent).await?;
-        let id = self.open_session(record).await?.session_id;
+        let (id, conversation) = self.find_session(record, conversation).await?;
         if let Some(loan) = &mut loan {
             loan.is_for(&id);
         }
@@ -53,10 +65,8 @@ impl Runs {
             client: client(&record.id),
             answers: true,
         };
-        sessions.attach(&id, attach).await?;
         let workspace = self.engine().agent(agent.as_str())?.workspace_dir.clone();
         let before = self.look_at(&workspace).await;
-        let from = sessions.get(&id).await?.last_seq + 1;
         let call = self
             .config()
             .calls
@@ -70,8 +80,22 @@ impl Runs {
             when_busy: WhenBusy::Queue,
             by: None,
         };
-        let turn = sessions.prompt(&id, asked).await?;
-        let reader = sessions.events(&id, from).await?;
+        let (turn, reader) = match conversation {
+            Conversation::New => {
+                let first = FirstTurn {
+                    id: id.clone(),
+                    create: self.new_session(agent, &record.caller),
+                    attach,
+                    prompt: asked,
+                };
+                sessions.begin_first(first).await?
+            }
+            Conversation::Known => {
+                let from = sessions.attach(&id, attach).await?.last_seq + 1;
+                let turn = sessions.prompt(&id, asked).await?;
+                (turn, sessions.events(&id, from).await?)
+            }
+        };
         Ok(Begun {
             engine_session: id,
             turn,
@@ -85,34 +109,34 @@ impl Runs {
         })
     }
 
-    /// The engine session that the run goes on in, or a new one.
-    async fn open_session(&self, record: &RunRecord) -> Result<SessionView, RunsError> {
-        let sessions = self.engine().sessions();
-        let known = match &record.engine_session {
-            Some(id) => Some(id.clone()),
-            None => {
-                let session = self.known_session(&record.session).await?;
-                session.and_then(|session| session.engine_session)
-            }
+    /// The engine session that the run goes on in, or the id of a new one.
+    async fn find_session(
+        &self,
+        record: &RunRecord,
+        conversation: Conversation,
+    ) -> Result<(String, Conversation), RunsError> {
+        let Some(id) = record.engine_session.clone() else {
+            return Ok((Sessions::fresh_id(), Conversation::New));
         };
-        if let Some(id) = known
-            && let Ok(view) = sessions.get(&id).await
-            && matches!(view.state, Lease::Active | Lease::Idle)
-        {
-            return Ok(view);
+        if conversation == Conversation::New {
+            return Ok((id, conversation));
         }
-        self.create_session(&record.agent, &record.caller).await
+        match self.engine().sessions().get(&id).await {
+            Ok(view) if matches!(view.state, Lease::Active | Lease::Idle) => {
+                Ok((id, Conversation::Known))
+            }
+            _ => Ok((Sessions::fresh_id(), Conversation::New)),
+        }
     }
 
-    async fn create_session(&self, agent: &Name, caller: &str) -> Result<SessionView, RunsError> {
+    fn new_session(&self, agent: &Name, caller: &str) -> CreateSession {
         let config = self.config();
         // Ours decides when a session is over; the engine's must outlive the longest wait for an answer.
         let longest = config.limits.answer + config.session_ttl + Duration::from_secs(60);
-        let create = CreateSession {
+        CreateSession {
             agent: agent.clone(),
             client: Some(format!("runs: {caller}")),
             idle_ttl: Some(longest),
-        };
-        Ok(self.engine().sessions().create(create).await?)
+        }
     }
 }

@@ -1,10 +1,13 @@
 //! A new run: what is checked before there is one, and how the same request is told from a second one.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use domain::{Name, Trace, chain, run::Limits, run::Run, target::Target};
-use engine::{Caller, Keep, Note};
+use domain::{
+    Name, Trace, chain,
+    run::{Input, Limits, Run},
+    target::Target,
+};
+use engine::{Batch, Caller, Keep, Sessions};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 use wire::{
@@ -13,12 +16,14 @@ use wire::{
 };
 
 use crate::{
+    begin::Conversation,
     error::RunsError,
     exchange::Label,
     history,
     node::{Handle, Runs},
     prompt,
-    record::{self, Dialect, KEY, RUN, RunRecord, SessionRecord},
+    record::{self, Dialect, KEY, RUN, RunRecord, SESSION, SessionRecord},
+    task::NewRun,
 };
 
 /// Messages and parts of one request: more is not something anybody said.
@@ -78,13 +83,28 @@ impl Runs {
         let prompt = self
             .prompt_of(&earlier, &create.input, &metadata, &around)
             .await?;
-        let _gate = self.gate().await;
+        // Only what has a name can be meant by two requests at once.
+        let has_name = around.key.is_some() || session_id(&create)?.is_some();
+        let _gate = match has_name {
+            true => Some(self.gate().await),
+            false => None,
+        };
         if let Some(known) = self.known_key(&around).await? {
             return Ok(Created::Known(Box::new(known)));
         }
+        let place = self.place()?;
         let mut session = self.session_of(&create, &agent, &around).await?;
+        let conversation = match session.engine_session {
+            Some(_) => Conversation::Known,
+            None => Conversation::New,
+        };
+        // Whoever takes up after a crash knows where to look.
+        let engine_session = session
+            .engine_session
+            .get_or_insert_with(Sessions::fresh_id);
         let record = RunRecord {
-            id: Uuid::new_v4().to_string(),
+            // Ids in the order of time lie close together in the store.
+            id: Uuid::now_v7().to_string(),
             agent,
             caller: around.caller.name.clone(),
             dialect,
@@ -100,7 +120,7 @@ impl Runs {
             master_session: metadata.master_session_id.clone(),
             created_at: record::now(),
             finished_at: None,
-            engine_session: session.engine_session.clone(),
+            engine_session: Some(engine_session.clone()),
             turn: None,
             standing: None,
             input: create.input,
@@ -108,25 +128,43 @@ impl Runs {
         session.active_run = Some(record.id.clone());
         session.last_active = record.created_at;
         session.master_session = metadata.master_session_id;
-        let said = self.keep_messages(&record.input, &around.caller.name).await;
-        Self::extend_history(&mut session, said);
-        self.check_room()?;
-        // Everything is kept before anybody hears of the run.
-        self.keep_session(&session).await?;
-        let note = Note {
-            kind: "run.created".to_owned(),
-            agent: Some(record.agent.to_string()),
-            body: json!({
-                "run": record.id, "caller": record.caller, "session": record.session,
-                "masterSession": record.master_session, "chain": record.chain, "trace": record.trace,
-            }),
-            ..Note::default()
+        let new = NewRun {
+            record,
+            session,
+            conversation,
+            place,
         };
-        let records = self.records();
-        let put = records.put(RUN, &record.id, Keep::Live, &record, Some(note));
-        put.await?;
-        self.keep_key(&around, &record.id).await?;
-        Ok(Created::New(self.launch(record)))
+        self.begin_run(new, &around).await.map(Created::New)
+    }
+
+    /// Everything is kept before anybody hears of the run: that it is there, and that it has begun.
+    async fn begin_run(&self, mut new: NewRun, around: &Around) -> Result<Handle, RunsError> {
+        let created = new.record.clone();
+        let mut batch = Batch::default();
+        let said = self
+            .keep_messages(&created.input, &created.caller, &mut batch)
+            .await;
+        let ids = said.iter().map(|resource| resource.id.clone()).collect();
+        Self::extend_history(&mut new.session, ids);
+        let effects = new.record.machine.apply(Input::Start, record::now());
+        let effects = effects.map_err(|refusal| RunsError::Refused {
+            id: created.id.clone(),
+            refusal,
+        })?;
+        batch.put_unless_finished(SESSION, &new.session.id, Keep::Live, &new.session)?;
+        batch.put(RUN, &created.id, Keep::Live, &new.record)?;
+        batch.note(created.note());
+        batch.note(new.record.note());
+        if let Some(id) = key_id(around)? {
+            let kept = KeyRecord {
+                run: created.id.clone(),
+                body_hash: around.body_hash.clone(),
+            };
+            batch.put(KEY, &id, Keep::Finished, &kept)?;
+        }
+        self.records().write_all(batch).await?;
+        self.exchange().kept(&said);
+        Ok(self.launch(new, created, effects))
     }
 
     fn check_chain(
@@ -292,18 +330,6 @@ impl Runs {
             Err(RunsError::RunNotFound { .. }) => Ok(None), // Too old to be known.
             Err(error) => Err(error),
         }
-    }
-
-    async fn keep_key(&self, around: &Around, run: &str) -> Result<(), RunsError> {
-        let Some(id) = key_id(around)? else {
-            return Ok(());
-        };
-        let kept = KeyRecord {
-            run: run.to_owned(),
-            body_hash: around.body_hash.clone(),
-        };
-        let records = self.records();
-        Ok(records.put(KEY, &id, Keep::Finished, &kept, None).await?)
     }
 }
 

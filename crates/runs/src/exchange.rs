@@ -3,47 +3,45 @@
 //! Names of others never become a place: an object lies under its hash, a name is only shown. Counting and collecting
 //! go by the records; the bytes may lie in a folder or in anything that speaks S3.
 
+mod collecting;
 mod dropbox;
+mod error;
 mod link;
+mod place;
+mod usage;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::http::StatusCode;
 use bytes::Bytes;
 use domain::Timestamp;
-use engine::{EngineError, Keep, Records, Which};
-use futures_util::{Stream, StreamExt, stream::BoxStream};
-use object_store::{
-    GetOptions, GetRange, ObjectStore, ObjectStoreExt, WriteMultipart, aws::AmazonS3Builder,
-    local::LocalFileSystem, path::Path,
+use engine::{Batch, Keep, Records};
+use futures_util::{
+    Stream, StreamExt,
+    stream::{self, BoxStream},
 };
-use platform::files::{self, FileError};
+use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, WriteMultipart, path::Path};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tracing::warn;
 use uuid::Uuid;
 use wire::hex;
 
 pub(crate) use dropbox::readable_name;
+pub use error::ExchangeError;
 pub(crate) use link::Links;
 
-use crate::{
-    config::{ExchangeConfig, Place},
-    record,
-};
+use crate::{config::ExchangeConfig, record};
+use place::{object_store, place};
+use usage::Usage;
 
 /// The kind of the records.
 const RESOURCE: &str = "resource";
 
-/// Records read at a time.
-const PAGE: u32 = 500;
-
 /// Parts of an upload on their way at a time.
 const PARTS_MAX: usize = 4;
+
+/// A text that is kept in its record: a message is rarely longer, and a file for each would cost more than what it holds.
+const INLINE_MAX: usize = 64 * 1024;
 
 /// A name that is shown.
 const NAME_MAX: usize = 255;
@@ -65,19 +63,6 @@ struct Inner {
     gate: Semaphore,
 }
 
-/// What lies there: how often each object is meant, and how large all of them are.
-#[derive(Debug, Default)]
-struct Usage {
-    objects: HashMap<String, Object>,
-    bytes: u64,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Object {
-    size: u64,
-    meant: usize,
-}
-
 /// One thing that was handed over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -93,6 +78,9 @@ pub(crate) struct Resource {
     pub(crate) expires_at: Timestamp,
     /// Who handed it over.
     pub(crate) owner: String,
+    /// All of it, where it is a short text; otherwise it is an object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) inline: Option<String>,
 }
 
 /// What to keep of an object beside its bytes.
@@ -101,76 +89,6 @@ pub(crate) struct Label {
     pub(crate) name: Option<String>,
     pub(crate) content_type: String,
     pub(crate) owner: String,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum ExchangeError {
-    #[error("could not prepare the exchange's folder")]
-    Folder { source: FileError },
-    #[error("could not {act} in the exchange")]
-    Store {
-        act: &'static str,
-        source: object_store::Error,
-    },
-    #[error("could not keep what lies in the exchange")]
-    Records { source: EngineError },
-    #[error("an object may have {max} bytes at most")]
-    TooLarge { max: u64 },
-    #[error("the exchange is full: {used} of {quota} bytes are taken")]
-    Full { used: u64, quota: u64 },
-    #[error("the upload broke off: {why}")]
-    BrokenOff { why: String },
-    #[error("the hash of what came is {is}, not {said}")]
-    WrongHash { is: String, said: String },
-    #[error("there is no resource {id}")]
-    NotFound { id: String },
-    #[error("this link is not valid, or no longer")]
-    BadLink,
-    #[error("{wanted} is not a range of {size} bytes")]
-    Range { wanted: String, size: u64 },
-}
-
-impl ExchangeError {
-    pub(crate) fn status(&self) -> StatusCode {
-        match self {
-            Self::Folder { .. } | Self::Store { .. } | Self::Records { .. } => {
-                StatusCode::INTERNAL_SERVER_ERROR
-            }
-            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Full { .. } => StatusCode::INSUFFICIENT_STORAGE,
-            Self::BrokenOff { .. } => StatusCode::BAD_REQUEST,
-            Self::WrongHash { .. } => StatusCode::CONFLICT,
-            Self::NotFound { .. } => StatusCode::NOT_FOUND,
-            Self::BadLink => StatusCode::FORBIDDEN,
-            Self::Range { .. } => StatusCode::RANGE_NOT_SATISFIABLE,
-        }
-    }
-
-    pub(crate) fn code(&self) -> &'static str {
-        match self {
-            Self::Folder { .. } | Self::Store { .. } | Self::Records { .. } => "exchange_failed",
-            Self::TooLarge { .. } => "resource_too_large",
-            Self::Full { .. } => "exchange_full",
-            Self::BrokenOff { .. } => "upload_broken_off",
-            Self::WrongHash { .. } => "wrong_hash",
-            Self::NotFound { .. } => "resource_not_found",
-            Self::BadLink => "link_not_valid",
-            Self::Range { .. } => "range_not_satisfiable",
-        }
-    }
-
-    pub(crate) fn suggestion(&self) -> &'static str {
-        match self {
-            Self::Folder { .. } | Self::Store { .. } | Self::Records { .. } => {
-                "look at the node's disk and log"
-            }
-            Self::TooLarge { .. } => "hand it over in smaller objects",
-            Self::Full { .. } => "wait until older objects have gone, or raise the quota",
-            Self::BrokenOff { .. } | Self::WrongHash { .. } => "send it again",
-            Self::NotFound { .. } | Self::BadLink => "ask whoever gave the link for a new one",
-            Self::Range { .. } => "ask for a range that the object has",
-        }
-    }
 }
 
 impl Exchange {
@@ -193,9 +111,7 @@ impl Exchange {
                 gate: Semaphore::new(1),
             }),
         };
-        for resource in exchange.all().await? {
-            exchange.usage().add(&resource.hash, resource.size);
-        }
+        exchange.count_all().await?;
         Ok(exchange)
     }
 
@@ -213,6 +129,39 @@ impl Exchange {
             })?;
         }
         self.keep(label, hash, size).await
+    }
+
+    /// Adds a text to a batch where it is short enough to be kept in its record; [`Exchange::kept`] counts it once the
+    /// batch is written.
+    pub(crate) async fn add(
+        &self,
+        label: Label,
+        text: String,
+        batch: &mut Batch,
+    ) -> Result<Resource, ExchangeError> {
+        if text.len() > INLINE_MAX {
+            return self.put(label, text.into()).await;
+        }
+        let size = text.len() as u64;
+        self.check_room(size)?;
+        let hash = hex(&Sha256::digest(&text));
+        let mut resource = self.resource(label, hash, size);
+        resource.inline = Some(text);
+        batch
+            .put(RESOURCE, &resource.id, Keep::Live, &resource)
+            .map_err(|source| ExchangeError::Records { source })?;
+        Ok(resource)
+    }
+
+    /// What was added to a batch has been written.
+    pub(crate) fn kept(&self, resources: &[Resource]) {
+        let mut usage = self.usage();
+        for resource in resources
+            .iter()
+            .filter(|resource| resource.inline.is_some())
+        {
+            usage.add_inline(resource.size);
+        }
     }
 
     /// Keeps bytes as they come; `said` is the hash that the sender claims.
@@ -285,17 +234,7 @@ impl Exchange {
     }
 
     async fn keep(&self, label: Label, hash: String, size: u64) -> Result<Resource, ExchangeError> {
-        let now = record::now();
-        let resource = Resource {
-            id: Uuid::new_v4().to_string(),
-            hash,
-            size,
-            content_type: label.content_type,
-            name: label.name.map(|name| name.chars().take(NAME_MAX).collect()),
-            created_at: now,
-            expires_at: now + self.inner.config.keep,
-            owner: label.owner,
-        };
+        let resource = self.resource(label, hash, size);
         let records = &self.inner.records;
         let put = records.put(RESOURCE, &resource.id, Keep::Live, &resource, None);
         put.await
@@ -304,12 +243,28 @@ impl Exchange {
         Ok(resource)
     }
 
+    fn resource(&self, label: Label, hash: String, size: u64) -> Resource {
+        let now = record::now();
+        Resource {
+            // Ids in the order of time lie close together in the store.
+            id: Uuid::now_v7().to_string(),
+            hash,
+            size,
+            content_type: label.content_type,
+            name: label.name.map(|name| name.chars().take(NAME_MAX).collect()),
+            created_at: now,
+            expires_at: now + self.inner.config.keep,
+            owner: label.owner,
+            inline: None,
+        }
+    }
+
     fn check_room(&self, size: u64) -> Result<(), ExchangeError> {
         let (max, quota) = (self.inner.config.object_max, self.inner.config.quota);
         if size > max {
             return Err(ExchangeError::TooLarge { max });
         }
-        let used = self.usage().bytes;
+        let used = self.usage().bytes();
         if used.saturating_add(size) > quota {
             return Err(ExchangeError::Full { used, quota });
         }
@@ -333,6 +288,14 @@ impl Exchange {
         resource: &Resource,
         range: Option<std::ops::Range<u64>>,
     ) -> Result<BoxStream<'static, Result<Bytes, object_store::Error>>, ExchangeError> {
+        if let Some(text) = &resource.inline {
+            let part = match range {
+                Some(range) => text.as_bytes().get(bounds(&range)).unwrap_or_default(),
+                None => text.as_bytes(),
+            };
+            let bytes = Bytes::copy_from_slice(part);
+            return Ok(stream::iter([Ok(bytes)]).boxed());
+        }
         let options = GetOptions {
             range: range.map(GetRange::Bounded),
             ..GetOptions::default()
@@ -369,61 +332,6 @@ impl Exchange {
         &self.inner.config
     }
 
-    pub(crate) async fn remove(&self, id: &str) -> Result<(), ExchangeError> {
-        let stored = self.inner.records.get::<Resource>(RESOURCE, id).await;
-        let stored = stored.map_err(|source| ExchangeError::Records { source })?;
-        match stored {
-            Some(stored) => self.forget(stored.value).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Removes what has expired; says how many went.
-    pub(crate) async fn collect(&self, now: Timestamp) -> Result<usize, ExchangeError> {
-        let mut gone = 0;
-        for resource in self.all().await? {
-            if resource.expires_at <= now {
-                self.forget(resource).await?;
-                gone += 1;
-            }
-        }
-        Ok(gone)
-    }
-
-    /// The record goes first: an object without one is only space, a record without an object is a broken promise.
-    async fn forget(&self, resource: Resource) -> Result<(), ExchangeError> {
-        let _gate = self.gate().await;
-        let removed = self
-            .inner
-            .records
-            .remove(RESOURCE, &resource.id, None)
-            .await;
-        removed.map_err(|source| ExchangeError::Records { source })?;
-        if self.usage().remove(&resource.hash) {
-            let deleted = self.inner.store.delete(&place(&resource.hash)).await;
-            if let Err(error) = deleted {
-                warn!(%error, hash = resource.hash, "an object could not be removed");
-            }
-        }
-        Ok(())
-    }
-
-    async fn all(&self) -> Result<Vec<Resource>, ExchangeError> {
-        let (mut all, mut before) = (Vec::new(), None);
-        loop {
-            let records = &self.inner.records;
-            let page = records.list::<Resource>(RESOURCE, Which::All, before, PAGE);
-            let page = page
-                .await
-                .map_err(|source| ExchangeError::Records { source })?;
-            let Some(last) = page.last() else {
-                return Ok(all);
-            };
-            before = Some((last.at, last.id.clone()));
-            all.extend(page.into_iter().map(|stored| stored.value));
-        }
-    }
-
     async fn gate(&self) -> SemaphorePermit<'_> {
         let permit = self.inner.gate.acquire().await;
         permit.expect("the gate is never closed")
@@ -437,65 +345,8 @@ impl Exchange {
     }
 }
 
-impl Usage {
-    fn has(&self, hash: &str) -> bool {
-        self.objects.contains_key(hash)
-    }
-
-    fn add(&mut self, hash: &str, size: u64) {
-        let object = self
-            .objects
-            .entry(hash.to_owned())
-            .or_insert(Object { size, meant: 0 });
-        if object.meant == 0 {
-            self.bytes += size;
-        }
-        object.meant += 1;
-    }
-
-    /// Says whether nobody means the object any more.
-    fn remove(&mut self, hash: &str) -> bool {
-        let Some(object) = self.objects.get_mut(hash) else {
-            return false;
-        };
-        object.meant -= 1;
-        let is_last = object.meant == 0;
-        if is_last {
-            self.bytes -= object.size;
-            self.objects.remove(hash);
-        }
-        is_last
-    }
-}
-
-fn object_store(place: &Place) -> Result<Arc<dyn ObjectStore>, ExchangeError> {
-    let failed = |source| ExchangeError::Store {
-        act: "begin",
-        source,
-    };
-    match place {
-        Place::Folder(dir) => {
-            files::create_private_dir(dir).map_err(|source| ExchangeError::Folder { source })?;
-            let store = LocalFileSystem::new_with_prefix(dir).map_err(failed)?;
-            Ok(Arc::new(store.with_automatic_cleanup(true)))
-        }
-        Place::S3(s3) => {
-            let mut builder = AmazonS3Builder::new()
-                .with_bucket_name(&s3.bucket)
-                .with_region(&s3.region)
-                .with_access_key_id(&s3.access_key)
-                .with_secret_access_key(&s3.secret_key);
-            if let Some(endpoint) = &s3.endpoint {
-                builder = builder
-                    .with_endpoint(endpoint)
-                    .with_allow_http(endpoint.starts_with("http://"));
-            }
-            Ok(Arc::new(builder.build().map_err(failed)?))
-        }
-    }
-}
-
-fn place(hash: &str) -> Path {
-    let (first, rest) = hash.split_at(2.min(hash.len()));
-    Path::from(format!("objects/{first}/{rest}"))
+/// A range in memory; what does not fit there is no range of a short text.
+fn bounds(range: &std::ops::Range<u64>) -> std::ops::Range<usize> {
+    let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+    place(range.start)..place(range.end)
 }

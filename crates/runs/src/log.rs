@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::{EngineError, Keep, Records};
+use engine::{Batch, EngineError, Keep, Records};
 use tokio::sync::watch;
 use wire::runs::Event;
 
@@ -28,6 +28,16 @@ struct Tail {
     events: Vec<Arc<Event>>,
     /// How many events the store has.
     stored: u64,
+}
+
+impl Tail {
+    /// Whole chunks that the store has leave the memory; what follows them begins the next chunk.
+    fn drop_stored_chunks(&mut self) {
+        while self.events.len() as u64 >= CHUNK && self.stored >= self.before + CHUNK {
+            self.before += CHUNK;
+            self.events.drain(..CHUNK as usize);
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +115,8 @@ impl RunLog {
     pub(crate) async fn flush(&self) -> Result<(), EngineError> {
         loop {
             let (number, events) = {
-                let tail = self.lock();
+                let mut tail = self.lock();
+                tail.drop_stored_chunks();
                 let count = tail.before + tail.events.len() as u64;
                 if tail.stored == count {
                     return Ok(());
@@ -119,11 +130,31 @@ impl RunLog {
             put.await?;
             let mut tail = self.lock();
             tail.stored = tail.stored.max(tail.before + events.len() as u64);
-            if events.len() as u64 == CHUNK {
-                tail.before += CHUNK;
-                tail.events.drain(..CHUNK as usize);
-            }
         }
+    }
+
+    /// Puts what is not stored into a batch, with the event that is appended once the batch is written: until then
+    /// nobody sees it.
+    pub(crate) async fn stage(&self, last: &Event, batch: &mut Batch) -> Result<(), EngineError> {
+        if self.is_full() {
+            self.flush().await?;
+        }
+        let tail = self.lock();
+        let events: Vec<&Event> = tail
+            .events
+            .iter()
+            .map(|event| &**event)
+            .chain([last])
+            .collect();
+        let id = chunk_id(&self.run, tail.before / CHUNK);
+        batch.put(EVENTS, &id, Keep::Finished, &events)
+    }
+
+    /// Appends the event of a batch that was written.
+    pub(crate) fn append_stored(&self, event: Event) {
+        self.append(event);
+        let mut tail = self.lock();
+        tail.stored = tail.before + tail.events.len() as u64;
     }
 
     /// Events after number `seen`, at most a chunk of them; empty if there are none yet.

@@ -7,6 +7,7 @@ use domain::{
     run::{Run, Status},
     turn::{AskId, AskKind, OptionKind, TurnId},
 };
+use engine::{Keep, Note};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use wire::runs::{self, Message};
@@ -93,6 +94,27 @@ pub(crate) struct Standing {
 impl RunRecord {
     pub(crate) fn status(&self) -> Status {
         self.machine.status()
+    }
+
+    /// What the journal tells of the state that it is in.
+    pub(crate) fn note(&self) -> Note {
+        Note {
+            kind: format!("run.{}", self.status().as_str()),
+            agent: Some(self.agent.to_string()),
+            session: self.engine_session.clone(),
+            body: json!({
+                "run": self.id, "caller": self.caller, "session": self.session,
+                "masterSession": self.master_session, "chain": self.chain, "trace": self.trace,
+            }),
+        }
+    }
+
+    /// Whether a new daemon takes it up.
+    pub(crate) fn keep(&self) -> Keep {
+        match self.status().is_over() {
+            true => Keep::Finished,
+            false => Keep::Live,
+        }
     }
 
     /// What the run asks its caller now.

@@ -1,7 +1,7 @@
 //! Sessions of the runs API: which engine session each goes on in, its history, and when it is over.
 
 use domain::{Name, Timestamp};
-use engine::{Keep, Note, Which};
+use engine::{Batch, Keep, Note};
 use serde_json::json;
 use tracing::warn;
 use uuid::Uuid;
@@ -9,7 +9,7 @@ use wire::runs::{Message, SessionDescriptor};
 
 use crate::{
     error::RunsError,
-    exchange::Label,
+    exchange::{Label, Resource},
     node::Runs,
     record::{self, Lifetime, SESSION, SessionRecord, text},
 };
@@ -17,8 +17,8 @@ use crate::{
 /// How long a session that nobody asked for is kept: a client may still look at it, or think better of it.
 const EPHEMERAL_TTL_MS: u64 = 2 * 60 * 1000;
 
-/// Sessions looked at in one round of the janitor.
-const ROUND: u32 = 500;
+/// Sessions looked at and ended at a time: their rows fit into one write that delays nobody for long.
+const PAGE: u32 = 200;
 
 /// Messages of one session; the oldest addresses are forgotten first.
 const HISTORY_MAX: usize = 10_000;
@@ -67,7 +67,7 @@ impl Runs {
         };
         let now = record::now();
         SessionRecord {
-            id: id.unwrap_or_else(|| Uuid::new_v4().to_string()),
+            id: id.unwrap_or_else(|| Uuid::now_v7().to_string()),
             agent: agent.clone(),
             caller: caller.to_owned(),
             lifetime,
@@ -129,11 +129,16 @@ impl Runs {
         self.keep_session(&session).await
     }
 
-    /// Keeps messages as resources, one each, and gives their ids.
-    pub(crate) async fn keep_messages(&self, messages: &[Message], owner: &str) -> Vec<String> {
-        let mut ids = Vec::new();
+    /// Adds messages to a batch as resources, one each.
+    pub(crate) async fn keep_messages(
+        &self,
+        messages: &[Message],
+        owner: &str,
+        batch: &mut Batch,
+    ) -> Vec<Resource> {
+        let mut kept = Vec::new();
         for message in messages {
-            let Ok(bytes) = serde_json::to_vec(message) else {
+            let Ok(text) = serde_json::to_string(message) else {
                 continue;
             };
             let label = Label {
@@ -141,13 +146,13 @@ impl Runs {
                 content_type: "application/json".to_owned(),
                 owner: owner.to_owned(),
             };
-            match self.exchange().put(label, bytes.into()).await {
-                Ok(resource) => ids.push(resource.id),
+            match self.exchange().add(label, text, batch).await {
+                Ok(resource) => kept.push(resource),
                 // A run is worth more than its history.
                 Err(error) => warn!(%error, "a message could not be kept in the history"),
             }
         }
-        ids
+        kept
     }
 
     pub(crate) fn extend_history(session: &mut SessionRecord, ids: Vec<String>) {
@@ -183,40 +188,61 @@ impl Runs {
     /// Ends a session: the agent's side is let go, what was said in it is removed.
     pub(crate) async fn end_session(
         &self,
-        mut session: SessionRecord,
+        session: SessionRecord,
         kind: &str,
     ) -> Result<(), RunsError> {
-        session.over = true;
-        session.active_run = None;
-        if let Some(engine_session) = session.engine_session.take() {
-            let _ = self.engine().sessions().close(&engine_session).await; // It may be over already.
+        self.end_sessions(vec![session], kind).await
+    }
+
+    /// Several at once: those that the engine has put to rest, which are most of those that nobody uses, share a write.
+    async fn end_sessions(
+        &self,
+        sessions: Vec<SessionRecord>,
+        kind: &str,
+    ) -> Result<(), RunsError> {
+        let (mut batch, mut talks, mut messages) = (Batch::default(), Vec::new(), Vec::new());
+        for mut session in sessions {
+            session.over = true;
+            session.active_run = None;
+            talks.extend(session.engine_session.take());
+            messages.append(&mut session.history);
+            batch.put(SESSION, &session.id, Keep::Finished, &session)?;
+            batch.note(Note {
+                kind: kind.to_owned(),
+                agent: Some(session.agent.to_string()),
+                body: json!({ "session": session.id }),
+                ..Note::default()
+            });
         }
-        for id in std::mem::take(&mut session.history) {
-            if let Err(error) = self.exchange().remove(&id).await {
-                warn!(%error, "a message of a session that is over could not be removed");
-            }
+        self.records().write_all(batch).await?;
+        for id in self.engine().sessions().close_all_resting(&talks).await? {
+            let _ = self.engine().sessions().close(&id).await; // It may be over already.
         }
-        let note = Note {
-            kind: kind.to_owned(),
-            agent: Some(session.agent.to_string()),
-            body: json!({ "session": session.id }),
-            ..Note::default()
-        };
-        let records = self.records();
-        let put = records.put(SESSION, &session.id, Keep::Finished, &session, Some(note));
-        Ok(put.await?)
+        if let Err(error) = self.exchange().remove_all(messages).await {
+            warn!(%error, "messages of sessions that are over could not be removed");
+        }
+        Ok(())
     }
 
     /// Ends every session that nobody has used for too long.
     pub(crate) async fn expire_sessions(&self, now: Timestamp) -> Result<(), RunsError> {
-        let records = self.records();
-        let live = records.list::<SessionRecord>(SESSION, Which::Live, None, ROUND);
-        for stored in live.await? {
-            if stored.value.is_stale(now) {
-                self.end_session(stored.value, "run.session-expired")
-                    .await?;
+        let shortest = EPHEMERAL_TTL_MS.min(self.session_ttl_ms());
+        let until = now
+            .0
+            .saturating_sub(i64::try_from(shortest).unwrap_or(i64::MAX));
+        let (records, mut after) = (self.records(), None);
+        loop {
+            let page = records.list_unchanged_since::<SessionRecord>(SESSION, until, after, PAGE);
+            let page = page.await?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            after = Some((last.at, last.id.clone()));
+            let sessions = page.into_iter().map(|stored| stored.value);
+            let stale: Vec<_> = sessions.filter(|session| session.is_stale(now)).collect();
+            if !stale.is_empty() {
+                self.end_sessions(stale, "run.session-expired").await?;
             }
         }
-        Ok(())
     }
 }

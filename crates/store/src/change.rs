@@ -24,6 +24,8 @@ pub enum Change {
     /// A run of events of one session, in order and without gaps.
     AppendEvents(EventBatch),
     PutRecord(RecordRow),
+    /// As above, unless there is one that is not live any more.
+    PutLiveRecord(RecordRow),
     DeleteRecord {
         kind: String,
         id: String,
@@ -105,6 +107,14 @@ impl Change {
                     "INSERT INTO records (kind, id, at, live, record) VALUES (?1, ?2, ?3, ?4, ?5)
                      ON CONFLICT (kind, id) DO UPDATE
                      SET at = excluded.at, live = excluded.live, record = excluded.record",
+                )?
+                .execute(params![row.kind, row.id, row.at, row.live, row.record]),
+            Self::PutLiveRecord(row) => transaction
+                .prepare_cached(
+                    "INSERT INTO records (kind, id, at, live, record) VALUES (?1, ?2, ?3, ?4, ?5)
+                     ON CONFLICT (kind, id) DO UPDATE
+                     SET at = excluded.at, live = excluded.live, record = excluded.record
+                     WHERE records.live = 1",
                 )?
                 .execute(params![row.kind, row.id, row.at, row.live, row.record]),
             Self::DeleteRecord { kind, id } => transaction

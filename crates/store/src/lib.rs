@@ -5,6 +5,7 @@
 
 mod blobs;
 mod change;
+mod checkpoint;
 mod inspect;
 mod journal;
 mod migrations;

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use crate::{
     blobs::Blobs,
     change::Change,
+    checkpoint::Checkpoints,
     journal::{self, JournalQuery, JournalRow},
     migrations,
     worker::{StoreError, Worker},
@@ -70,6 +71,8 @@ pub struct Store {
     writer: Arc<Worker>,
     reader: Arc<Worker>,
     blobs: Arc<Blobs>,
+    /// The last to go, after what it works for.
+    _checkpoints: Arc<Checkpoints>,
 }
 
 impl Store {
@@ -83,6 +86,8 @@ impl Store {
         let mut writer = connect(path, durability).map_err(failed)?;
         migrate(&mut writer, path)?;
         let reader = connect(path, durability).map_err(failed)?;
+        let checkpoints = Checkpoints::start(&mut writer, path.to_owned(), durability)
+            .map_err(|source| OpenError::Thread { source })?;
         let blobs = Arc::new(Blobs::of(path, durability));
         let start = |connection, name| {
             Worker::start(connection, blobs.clone(), name)
@@ -92,6 +97,7 @@ impl Store {
             writer: Arc::new(start(writer, "store-writer")?),
             reader: Arc::new(start(reader, "store-reader")?),
             blobs,
+            _checkpoints: Arc::new(checkpoints),
         })
     }
 
@@ -165,7 +171,7 @@ fn create_private(path: &Path) -> Result<(), OpenError> {
     })
 }
 
-fn connect(path: &Path, durability: Durability) -> rusqlite::Result<Connection> {
+pub(crate) fn connect(path: &Path, durability: Durability) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     let synchronous = match durability {

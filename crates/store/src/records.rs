@@ -44,9 +44,52 @@ impl Store {
         self.reader().read("a record", read).await
     }
 
+    /// Those of the documents that there are.
+    pub async fn records_of(
+        &self,
+        kind: &str,
+        ids: Vec<String>,
+    ) -> Result<Vec<RecordRow>, StoreError> {
+        let kind = kind.to_owned();
+        let read = move |connection: &Connection| {
+            let sql = format!("SELECT {COLUMNS} FROM records WHERE kind = ?1 AND id = ?2");
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut found = Vec::new();
+            for id in ids {
+                found.extend(statement.query_row(params![kind, id], row).optional()?);
+            }
+            Ok(found)
+        };
+        self.reader().read("records", read).await
+    }
+
     /// A page of documents.
     pub async fn records(&self, query: RecordQuery) -> Result<Vec<RecordRow>, StoreError> {
         let read = move |connection: &Connection| page(connection, &query);
+        self.reader().read("records", read).await
+    }
+
+    /// Live documents that have not changed since `until`, the one that changed first first, after the row with the `at` and
+    /// `id` that are given.
+    pub async fn live_records_until(
+        &self,
+        kind: &str,
+        until: i64,
+        after: Option<(i64, String)>,
+        limit: u32,
+    ) -> Result<Vec<RecordRow>, StoreError> {
+        let kind = kind.to_owned();
+        let (at, id) = after.unwrap_or((i64::MIN, String::new()));
+        let read = move |connection: &Connection| {
+            let sql = format!(
+                "SELECT {COLUMNS} FROM records
+                 WHERE kind = ?1 AND live = 1 AND at <= ?2 AND (at, id) > (?3, ?4)
+                 ORDER BY at, id LIMIT ?5"
+            );
+            let mut statement = connection.prepare_cached(&sql)?;
+            let rows = statement.query_map(params![kind, until, at, id, limit], row)?;
+            rows.collect()
+        };
         self.reader().read("records", read).await
     }
 

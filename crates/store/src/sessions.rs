@@ -1,6 +1,6 @@
 //! Reading sessions and their events back.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::{
     Store, StoreError,
@@ -31,6 +31,20 @@ impl Store {
             rows.next()?.map(session_row).transpose()
         };
         self.reader().read("a session", read).await
+    }
+
+    /// Those of the sessions that there are.
+    pub async fn sessions_of(&self, ids: Vec<String>) -> Result<Vec<SessionRow>, StoreError> {
+        let read = move |connection: &Connection| {
+            let mut statement = connection
+                .prepare_cached("SELECT id, agent, live, record FROM sessions WHERE id = ?1")?;
+            let mut found = Vec::new();
+            for id in ids {
+                found.extend(statement.query_row([id], session_row).optional()?);
+            }
+            Ok(found)
+        };
+        self.reader().read("sessions", read).await
     }
 
     /// The number of the last event of a session that is stored.

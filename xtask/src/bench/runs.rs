@@ -1,5 +1,9 @@
 //! The runs API: an agent's one word over HTTP, beside a bare responder and beside the reference server.
 
+mod soak;
+
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::context::Context;
@@ -40,6 +44,8 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Figure>> {
         figures.extend(loads(&mut node, &responder, peer, &body, connections)?);
     }
     figures.extend(streams(&mut node, &responder, reference.as_ref().ok())?);
+    let length = Duration::from_secs(60) * context.minutes();
+    figures.extend(soak::soak(&mut node, length, &body, PROOF)?);
     let after = node.stage.daemon.resident_kib()? / KIB_PER_MIB;
     figures.push(Figure::new("memory of the daemon after it", after, "MiB").beside("idle", idle));
     if let Ok(reference) = &reference {

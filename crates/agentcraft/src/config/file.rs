@@ -11,13 +11,14 @@ use toml::{Table, Value};
 use super::{
     ConfigError, STOP_GRACE_MS_MAX, bad_value, durability, launcher,
     network::{HttpTable, Lan, Lending},
+    runs::RunsTable,
 };
 
 /// The largest `config.toml`: a hundred times what all settings with comments take.
 pub(super) const SIZE_MAX: u64 = 256 * 1024;
 
 /// Every setting.
-pub(super) const KEYS: [&str; 12] = [
+pub(super) const KEYS: [&str; 13] = [
     "configs_dir",
     "durability",
     "http",
@@ -28,6 +29,7 @@ pub(super) const KEYS: [&str; 12] = [
     "lending",
     "log_level",
     "permissions",
+    "runs",
     "socket",
     "stop_grace_ms",
 ];
@@ -54,6 +56,7 @@ pub(super) struct FileConfig {
     pub(super) http: Option<HttpTable>,
     pub(super) lan: Option<Lan>,
     pub(super) lending: Option<Lending>,
+    pub(super) runs: Option<RunsTable>,
     pub(super) journal_days: Option<u64>,
     pub(super) journal_lines: Option<u64>,
 }
@@ -87,6 +90,7 @@ impl FileConfig {
             http: setting("http").table()?,
             lan: setting("lan").table()?,
             lending: setting("lending").table()?,
+            runs: setting("runs").table()?,
             journal_days: setting("journal_days").number(JOURNAL_DAYS_MAX, "days")?,
             journal_lines: setting("journal_lines").number(JOURNAL_LINES_MAX, "lines")?,
         })

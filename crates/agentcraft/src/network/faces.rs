@@ -10,7 +10,7 @@ use engine::{Engine, Note};
 use lan::{Discovery, Lan, LanConfig, NewPeer, PROBE_PORT, Ports, Reach};
 use listener::{Listener, Tokens};
 use platform::{Guardian, Owner, Tasks};
-use runs::{Calls, ExchangeConfig, PublicAgents, Runs, RunsConfig};
+use runs::{Calls, PublicAgents, Runs, RunsConfig};
 use serde_json::{Value, json};
 
 use super::{adviser::adviser, grants::NodeGrants, lending::LentWorkspaces, said::Said};
@@ -79,7 +79,7 @@ impl Faces<'_> {
     async fn open_runs(&self, listener: &Listener) -> anyhow::Result<Runs> {
         let said = Said::new(self.config.configs_dir.clone(), self.engine.clone());
         let shown = self.public();
-        let exchange = ExchangeConfig::folder(self.config.home.join("exchange"));
+        let exchange = self.config.runs.exchange(self.config.home.join("exchange"));
         let config = RunsConfig {
             description: said
                 .description()
@@ -97,7 +97,7 @@ impl Faces<'_> {
                 answer: runs::ANSWER,
             },
             session_ttl: runs::SESSION_TTL,
-            history_from: Vec::new(),
+            history_from: self.config.runs.history_from.clone(),
             capabilities: said.capabilities(self.public()),
             exchange,
             calls: self.calls.clone(),

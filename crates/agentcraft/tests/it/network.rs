@@ -6,6 +6,7 @@ pub(crate) mod http;
 mod listener;
 mod mcp;
 mod runs;
+mod s3;
 
 use std::{
     path::PathBuf,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use catalog::McpServer;
 use domain::turn::{EventKind, Raw, Stop};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     Continuity, Driver, DriverError, OpenSession, SessionSink, Turn, session::SessionRecord,
@@ -24,7 +24,7 @@ pub(super) struct Binding {
 #[derive(Debug)]
 pub(super) struct Slot {
     /// One opens at a time, or an agent would be asked for two conversations.
-    turnstile: Semaphore,
+    turnstile: Arc<Semaphore>,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -39,7 +39,7 @@ struct State {
 impl Slot {
     pub(super) fn new(conversation: Option<String>) -> Arc<Self> {
         Arc::new(Self {
-            turnstile: Semaphore::new(1),
+            turnstile: Arc::new(Semaphore::new(1)),
             state: Mutex::new(State {
                 bound: None,
                 conversation,
@@ -61,7 +61,17 @@ impl Slot {
         self.state().bound.take()
     }
 
-    /// Waits until a conversation has been opened.
+    /// Keeps everybody from opening the conversation again while it is let go of; nothing if somebody opens it now.
+    pub(super) fn shut(&self) -> Option<OwnedSemaphorePermit> {
+        self.turnstile.clone().try_acquire_owned().ok()
+    }
+
+    /// Has the session look at itself again.
+    pub(super) fn tell(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Waits until a conversation has been opened or let go of.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }

@@ -19,6 +19,13 @@ pub(super) enum Command {
         when_busy: WhenBusy,
         reply: oneshot::Sender<Result<TurnId, EngineError>>,
     },
+    /// Attaches a client and begins its turn, kept as one.
+    Begin {
+        client: ClientId,
+        answers: bool,
+        prompt: WaitingPrompt,
+        reply: oneshot::Sender<Result<TurnId, EngineError>>,
+    },
     Open {
         reply: OpenReply,
     },
@@ -83,4 +90,10 @@ pub(super) struct Handle {
     pub(super) commands: mpsc::Sender<Command>,
     pub(super) log: Arc<EventLog>,
     pub(super) view: watch::Receiver<SessionView>,
+}
+
+impl Handle {
+    pub(super) fn has_task(&self) -> bool {
+        !self.commands.is_closed()
+    }
 }

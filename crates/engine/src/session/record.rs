@@ -36,6 +36,9 @@ pub(crate) struct SessionRecord {
     #[serde(default)]
     pub(crate) running: Option<TurnId>,
     pub(crate) lease: Lease,
+    /// Whether it gives its task up while nobody uses it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) rests: bool,
     /// The words it was opened with, for an agent that speaks its client's protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) open: Option<NativeOpen>,
@@ -50,9 +53,25 @@ impl SessionRecord {
         Change::PutSession(SessionRow {
             id: self.id.clone(),
             agent: self.agent.to_string(),
-            live: matches!(self.lease, Lease::Active | Lease::Idle),
+            live: self.is_live(),
             record: serde_json::to_string(self).expect("a record has only text keys"),
         })
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        matches!(self.lease, Lease::Active | Lease::Idle)
+    }
+
+    /// As it is worth keeping: who is attached is gone with the daemon.
+    pub(crate) fn as_kept(&self) -> Self {
+        let lease = match self.lease {
+            Lease::Active => Lease::Idle,
+            lease => lease,
+        };
+        Self {
+            lease,
+            ..self.clone()
+        }
     }
 }
 

@@ -1,29 +1,29 @@
 //! The API of sessions: create, attach, prompt, answer, cancel, close, list, read back.
 
+mod first;
 mod native;
+mod resting;
 mod take_up;
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use domain::{
     Name,
     session::{ClientId, IDLE_TTL, Lease, WhenBusy},
     turn::{Answer, AskId, EventKind, Raw, Stop, ToolCall, TurnId},
 };
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::{
     EventReader, NativeOpen, SessionRecord, SessionView, asks,
     handle::{Cancel, Command, Handle},
-    task::{self, Surroundings},
+    live::Live,
+    task::{self, Row, Surroundings},
     work::WaitingPrompt,
 };
 use crate::{EngineError, TurnOptions, clock, engine::Via};
+
+pub use first::FirstTurn;
 
 /// Every session of the node. Clones are the same.
 #[derive(Debug, Clone)]
@@ -34,7 +34,9 @@ pub struct Sessions {
 #[derive(Debug)]
 struct Inner {
     around: Arc<Surroundings>,
-    live: Mutex<BTreeMap<String, Handle>>,
+    live: Arc<Live>,
+    /// One at a time: a session that rests must not be given two tasks.
+    waking: Semaphore,
 }
 
 /// What to create.
@@ -56,6 +58,13 @@ pub struct AttachAs {
 
 /// What the ids of our sessions begin with; agents' own ids do not.
 const OWN: &str = "s-";
+
+impl Sessions {
+    /// An id for a session that is yet to be.
+    pub fn fresh_id() -> String {
+        format!("{OWN}{}", uuid::Uuid::now_v7())
+    }
+}
 
 /// Whether an id is one of ours, known or not.
 pub(crate) fn is_own(id: &str) -> bool {
@@ -88,7 +97,8 @@ impl Sessions {
         Self {
             inner: Arc::new(Inner {
                 around: Arc::new(around),
-                live: Mutex::default(),
+                live: Arc::default(),
+                waking: Semaphore::new(1),
             }),
         }
     }
@@ -121,15 +131,38 @@ impl Sessions {
         cwd: PathBuf,
         open: Option<NativeOpen>,
     ) -> Result<SessionView, EngineError> {
+        let mut record = self.record(create, via, cwd)?;
+        record.agent_session = agent_session;
+        record.open = open;
+        let id = record.id.clone();
+        self.inner
+            .around
+            .store
+            .write(vec![record.change()])
+            .await
+            .map_err(of(&id))?;
+        let handle = self.spawn(record, Row::Written, 1);
+        let view = handle.view.borrow().clone();
+        self.inner.live.insert(id, handle);
+        Ok(view)
+    }
+
+    /// What is kept of a session that is new.
+    fn record(
+        &self,
+        create: CreateSession,
+        via: Via,
+        cwd: PathBuf,
+    ) -> Result<SessionRecord, EngineError> {
         let agent_id = self.inner.around.agents.id(&create.agent)?;
         let now = clock::now();
         let idle_ttl = create.idle_ttl.unwrap_or(IDLE_TTL);
-        let record = SessionRecord {
-            id: format!("{OWN}{}", uuid::Uuid::now_v7()),
+        Ok(SessionRecord {
+            id: Self::fresh_id(),
             agent: create.agent,
             agent_id,
             cwd,
-            agent_session,
+            agent_session: None,
             via,
             client: create.client,
             created_at: now,
@@ -138,33 +171,24 @@ impl Sessions {
             turns: 0,
             running: None,
             lease: Lease::Idle,
-            open,
-        };
-        let id = record.id.clone();
-        self.inner
-            .around
-            .store
-            .write(vec![record.change()])
-            .await
-            .map_err(of(&id))?;
-        let handle = task::spawn(record, 1, &self.inner.around);
-        let view = handle.view.borrow().clone();
-        self.live().insert(id, handle);
-        Ok(view)
+            rests: false,
+            open: None,
+        })
+    }
+
+    fn spawn(&self, record: SessionRecord, row: Row, next_seq: u64) -> Handle {
+        task::spawn(record, row, next_seq, &self.inner.around, &self.inner.live)
     }
 
     /// An agent is gone: its conversations are over.
     pub(crate) async fn agent_gone(&self, agent_id: &str) {
         self.inner.around.agents.forget(agent_id);
-        let ids: Vec<String> = {
-            let live = self.live();
-            live.iter()
-                .filter(|(_, handle)| handle.agent_id == agent_id)
-                .map(|(id, _)| id.clone())
-                .collect()
-        };
-        for id in ids {
-            let _ = self.close(&id).await; // It may have ended meanwhile.
+        for handle in self.inner.live.all() {
+            if handle.agent_id == agent_id {
+                let id = handle.view.borrow().session_id.clone();
+                drop(handle);
+                let _ = self.close(&id).await; // It may have ended meanwhile.
+            }
         }
     }
 
@@ -178,11 +202,13 @@ impl Sessions {
         self.inner.around.agents.workspace(agent)
     }
 
-    /// Sessions that are not over, the most recently used first; of one agent, or of all.
+    /// Sessions that are not over and do not rest, the most recently used first; of one agent, or of all.
     pub fn list(&self, agent: Option<&str>) -> Vec<SessionView> {
         let mut views: Vec<SessionView> = self
-            .live()
-            .values()
+            .inner
+            .live
+            .all()
+            .iter()
             .map(|handle| handle.view.borrow().clone())
             .collect();
         views.retain(|view| agent.is_none_or(|agent| view.agent_name == agent));
@@ -192,7 +218,7 @@ impl Sessions {
 
     /// One session, over or not.
     pub async fn get(&self, id: &str) -> Result<SessionView, EngineError> {
-        if let Some(handle) = self.live().get(id) {
+        if let Some(handle) = self.inner.live.get(id) {
             return Ok(handle.view.borrow().clone());
         }
         let record = self.past(id).await?;
@@ -203,7 +229,11 @@ impl Sessions {
             .last_event(id)
             .await
             .map_err(of(&id))?;
-        Ok(record.past_view(last))
+        let mut view = record.past_view(last);
+        if record.rests && self.is_orphan(&record) {
+            view.state = Lease::Closed;
+        }
+        Ok(view)
     }
 
     /// Refuses a session of another agent.
@@ -230,8 +260,7 @@ impl Sessions {
 
     /// A client has gone. The session goes on.
     pub async fn detach(&self, id: &str, client: ClientId) {
-        let handle = self.live().get(id).cloned();
-        if let Some(handle) = handle {
+        if let Some(handle) = self.inner.live.get(id) {
             let _ = handle.commands.send(Command::Detach { client }).await; // It may have ended meanwhile.
         }
     }
@@ -253,7 +282,7 @@ impl Sessions {
             when_busy,
             by,
         } = prompt;
-        let reachable = self.live().get(id).map(|handle| handle.reach.clone());
+        let reachable = self.inner.live.get(id).map(|handle| handle.reach);
         if let Some((agent, via)) = reachable {
             self.inner.around.agents.source(&agent, via)?;
         }
@@ -308,7 +337,7 @@ impl Sessions {
 
     /// Says something in a session for everybody who reads it.
     pub fn notice(&self, id: &str, text: String) {
-        if let Some(handle) = self.live().get(id) {
+        if let Some(handle) = self.inner.live.get(id) {
             handle.log.append(EventKind::Notice { text }, None);
         }
     }
@@ -373,14 +402,17 @@ impl Sessions {
 
     /// Ends the session. Its history stays.
     pub async fn close(&self, id: &str) -> Result<(), EngineError> {
+        if self.inner.live.get(id).is_none() && self.close_resting(id).await? {
+            return Ok(());
+        }
         let closed = self.ask(id, |reply| Command::Close { reply }).await;
-        self.live().remove(id);
+        self.inner.live.remove(id);
         closed
     }
 
     /// The session's events from number `from` on: the past at once, then as they come.
     pub async fn events(&self, id: &str, from: u64) -> Result<EventReader, EngineError> {
-        let log = self.live().get(id).map(|handle| handle.log.clone());
+        let log = self.inner.live.get(id).map(|handle| handle.log);
         if log.is_none() {
             self.past(id).await?;
         }
@@ -405,14 +437,7 @@ impl Sessions {
         id: &str,
         command: impl FnOnce(oneshot::Sender<Result<T, EngineError>>) -> Command,
     ) -> Result<T, EngineError> {
-        let handle = self.live().get(id).cloned();
-        let Some(handle) = handle else {
-            let record = self.past(id).await?;
-            return Err(EngineError::SessionOver {
-                id: id.to_owned(),
-                state: record.lease,
-            });
-        };
+        let handle = self.awake(id).await?;
         let (reply, answer) = oneshot::channel();
         let over = || EngineError::SessionOver {
             id: id.to_owned(),
@@ -437,17 +462,6 @@ impl Sessions {
             .map_err(of(&id))?
             .ok_or_else(not_found)?;
         serde_json::from_str(&row.record).map_err(|_| not_found())
-    }
-
-    fn live(&self) -> MutexGuard<'_, BTreeMap<String, Handle>> {
-        let mut live = self
-            .inner
-            .live
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        // A session whose task has ended is over; its history is in the store.
-        live.retain(|_, handle| !handle.commands.is_closed());
-        live
     }
 }
 

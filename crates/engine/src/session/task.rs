@@ -7,7 +7,7 @@ mod keeping;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, Weak},
 };
 
 use domain::{
@@ -30,6 +30,7 @@ use super::{
     asks::OpenAsks,
     binding::Slot,
     handle::{Command, Handle, OpenReply, Reply},
+    live::Live,
     work::{Done, Opener, TurnWork, WaitingPrompt},
 };
 use crate::{
@@ -48,6 +49,9 @@ const UNBIND_AFTER: std::time::Duration = std::time::Duration::from_secs(15);
 
 /// Conversations of the node that stay open so; with more, one that is no longer used is let go at once.
 const SPARES_MAX: usize = 64;
+
+/// How long whoever still reads a session that could rest is left alone.
+const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A conversation that nobody uses and that is still open.
 #[derive(Debug)]
@@ -78,6 +82,9 @@ pub(crate) struct Surroundings {
 
 struct SessionTask {
     record: SessionRecord,
+    /// What the store has.
+    kept: Option<SessionRecord>,
+    live: Weak<Live>,
     machine: Session,
     around: Arc<Surroundings>,
     log: Arc<EventLog>,
@@ -96,11 +103,27 @@ struct SessionTask {
     flush_at: Option<Instant>,
     /// When the agent's side of a session that nobody uses is let go; it is taken up again with the next prompt.
     spare: Option<Spare>,
+    /// When to look again whether anybody still holds a session that could rest.
+    look_at: Option<Instant>,
     over: bool,
 }
 
+/// Whether the store has the record that a task begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Row {
+    Written,
+    /// It is written with the first turn.
+    Missing,
+}
+
 /// Starts the task of a session; `next_seq` is the number of its next event.
-pub(super) fn spawn(record: SessionRecord, next_seq: u64, around: &Arc<Surroundings>) -> Handle {
+pub(super) fn spawn(
+    record: SessionRecord,
+    row: Row,
+    next_seq: u64,
+    around: &Arc<Surroundings>,
+    live: &Arc<Live>,
+) -> Handle {
     let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
     let (asks_in, asks) = mpsc::channel(ASKS_MAX);
     let (done_in, done) = mpsc::channel(1);
@@ -113,10 +136,13 @@ pub(super) fn spawn(record: SessionRecord, next_seq: u64, around: &Arc<Surroundi
     let (view_in, view) = watch::channel(record.past_view(next_seq - 1));
     let slot = Slot::new(record.agent_session.clone());
     let cwd = record.cwd.clone();
+    let kept = (row == Row::Written).then(|| record.as_kept());
     let mut task = SessionTask {
         sink: SessionSink::new(log.clone(), asks_in).with_rules(deciding::rules(&record, around)),
         tick_at: Some(Instant::now() + record.idle_ttl()),
         record,
+        kept,
+        live: Arc::downgrade(live),
         machine,
         around: around.clone(),
         log: log.clone(),
@@ -130,6 +156,7 @@ pub(super) fn spawn(record: SessionRecord, next_seq: u64, around: &Arc<Surroundi
         done: done_in,
         flush_at: None,
         spare: None,
+        look_at: None,
         over: false,
     };
     around
@@ -157,6 +184,7 @@ impl SessionTask {
         while !self.over {
             let (tick_at, flush_at) = (self.tick_at, self.flush_at);
             let unbind_at = self.spare.as_ref().map(|spare| spare.until);
+            let look_at = self.look_at;
             let seen = self.log.last_seq();
             let slot = self.slot.clone();
             tokio::select! { biased;
@@ -169,9 +197,10 @@ impl SessionTask {
                 },
                 () = slot.changed() => self.keep_conversation().await,
                 () = due(flush_at) => {
-                    self.flush(Vec::new()).await;
+                    self.keep().await;
                 }
                 () = due(unbind_at) => self.unbind(),
+                () = due(look_at) => {}
                 () = self.log.newer_than(seen), if flush_at.is_none() => self.plan_flush(),
                 () = due(tick_at) => {
                     self.tick_at = None;
@@ -182,6 +211,9 @@ impl SessionTask {
             self.plan_flush();
             self.plan_unbind();
             self.show();
+            if self.rest(&inbox) {
+                return; // The next who asks for it takes it up from the store.
+            }
         }
         self.end_what_runs().await;
         self.keep().await;
@@ -211,6 +243,15 @@ impl SessionTask {
             } => {
                 let result = self.prompt(prompt, when_busy).await;
                 let _ = reply.send(result); // The asker may have left.
+            }
+            Command::Begin {
+                client,
+                answers,
+                prompt,
+                reply,
+            } => {
+                let result = self.begin_first(client, answers, prompt).await;
+                let _ = reply.send(result); // As above.
             }
             Command::Open { reply } => self.open(reply),
             Command::Cancel { what, reply } => {
@@ -246,11 +287,7 @@ impl SessionTask {
                 answers,
                 reply,
             } => {
-                if answers {
-                    self.answering.insert(client.clone());
-                } else {
-                    self.answering.remove(&client);
-                }
+                self.can_answer(&client, answers);
                 self.answer(reply, Input::Attach { client }).await;
             }
             Command::Detach { client } => {
@@ -285,6 +322,28 @@ impl SessionTask {
         result.map(|()| turn)
     }
 
+    fn can_answer(&mut self, client: &ClientId, answers: bool) {
+        if answers {
+            self.answering.insert(client.clone());
+        } else {
+            self.answering.remove(client);
+        }
+    }
+
+    /// The first client and its prompt, which are kept as one.
+    async fn begin_first(
+        &mut self,
+        client: ClientId,
+        answers: bool,
+        prompt: WaitingPrompt,
+    ) -> Result<TurnId, EngineError> {
+        self.can_answer(&client, answers);
+        self.decide(Input::Attach { client })?;
+        let begun = self.prompt(prompt, WhenBusy::Queue).await;
+        self.over |= begun.is_err(); // Nobody has heard of it.
+        begun
+    }
+
     async fn on_done(&mut self, done: Done) {
         let Done { turn, stop } = done;
         self.askers.remove(&turn);
@@ -316,14 +375,7 @@ impl SessionTask {
 
     async fn input(&mut self, input: Input) -> Result<(), EngineError> {
         let before = self.machine.lease();
-        let effects = self.machine.apply(input, clock::now()).map_err(|refusal| {
-            EngineError::SessionRefused {
-                session: self.record.id.clone(),
-                refusal,
-            }
-        })?;
-        self.record.turns = self.machine.last_turn().0;
-        self.record.lease = self.machine.lease();
+        let effects = self.decide(input)?;
         let decided = before != self.record.lease || !effects.is_empty();
         for effect in effects {
             self.perform(effect).await;
@@ -332,6 +384,17 @@ impl SessionTask {
             self.keep().await;
         }
         Ok(())
+    }
+
+    fn decide(&mut self, input: Input) -> Result<Vec<Effect>, EngineError> {
+        let decided = self.machine.apply(input, clock::now());
+        let effects = decided.map_err(|refusal| EngineError::SessionRefused {
+            session: self.record.id.clone(),
+            refusal,
+        })?;
+        self.record.turns = self.machine.last_turn().0;
+        self.record.lease = self.machine.lease();
+        Ok(effects)
     }
 
     async fn perform(&mut self, effect: Effect) {
@@ -453,12 +516,37 @@ impl SessionTask {
         }
     }
 
+    /// Gives the task up if the session may rest, nobody uses it, and the store has all of it.
+    fn rest(&mut self, inbox: &mpsc::Receiver<Command>) -> bool {
+        self.look_at = None;
+        let may_rest = self.record.rests
+            && !self.over
+            && self.machine.lease() == Lease::Idle
+            && self.machine.turn().is_none()
+            && !self.slot.is_bound()
+            && self.flush_at.is_none();
+        if !may_rest {
+            return false;
+        }
+        let live = self.live.upgrade();
+        let is_alone =
+            live.is_some_and(|live| live.rest(&self.record.id, &self.log, || !inbox.is_empty()));
+        if !is_alone {
+            self.look_at = Some(Instant::now() + LOOK_AGAIN);
+        }
+        is_alone
+    }
+
     fn unbind(&mut self) {
         self.spare = None;
         if let Some(binding) = self.slot.take() {
-            self.around
-                .tasks
-                .spawn(|_| async move { binding.driver.close(&binding.conversation).await });
+            let slot = self.slot.clone();
+            let shut = slot.shut();
+            self.around.tasks.spawn(|_| async move {
+                binding.driver.close(&binding.conversation).await;
+                drop((binding, shut));
+                slot.tell();
+            });
         }
     }
 }

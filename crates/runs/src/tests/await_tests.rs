@@ -206,3 +206,55 @@ async fn an_await_that_outlived_the_daemon_still_runs_out() {
     let (_, run) = scene.get(&format!("/runs/{id}")).await;
     assert_eq!(run["error"]["code"], "await_timeout");
 }
+
+#[tokio::test]
+async fn of_hundreds_that_await_only_some_hold_their_turn_and_all_are_answered() {
+    const COUNT: usize = 300;
+    // However slow the machine is, nothing runs out meanwhile.
+    let limits = Limits {
+        work: Duration::from_secs(3600),
+        answer: Duration::from_secs(3600),
+    };
+    let scene = Scene::with(Wish {
+        limits,
+        ..Wish::default()
+    })
+    .await;
+    let mut ids = Vec::new();
+    for _ in 0..COUNT {
+        let (_, run) = scene.run("sync", "say before\nask which?", json!({})).await;
+        assert_eq!(run["status"], "awaiting", "{run}");
+        ids.push(run["run_id"].as_str().unwrap().to_owned());
+    }
+    let holding = || {
+        ids.iter()
+            .filter(|id| scene.runs.handle(id).is_some())
+            .count()
+    };
+    let put_down = async {
+        while holding() > 64 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, put_down).await.unwrap();
+    let (first, last) = (ids[0].as_str(), ids[COUNT - 1].as_str());
+    assert!(scene.runs.handle(first).is_none(), "the oldest is put down");
+    assert!(scene.runs.handle(last).is_some(), "the newest is not");
+    for (id, heard) in [(first, "before|"), (last, "before|heard this one")] {
+        let (_, run) = scene.get(&format!("/runs/{id}")).await;
+        assert_eq!(run["await"]["message"]["parts"][0]["content"], "which?");
+        let (status, run) = scene.post(&format!("/runs/{id}"), answer("this one")).await;
+        assert_eq!(
+            (status, &run["status"]),
+            (StatusCode::OK, &json!("completed"))
+        );
+        let words = output(&run);
+        assert!(words.starts_with(heard), "{words}");
+        assert!(words.contains("this one"), "{words}");
+    }
+    let (status, _) = scene
+        .post(&format!("/runs/{}/cancel", ids[1]), json!({}))
+        .await;
+    assert_eq!(status, StatusCode::ACCEPTED);
+    scene.until(&ids[1], "cancelled").await;
+}

@@ -40,18 +40,21 @@ pub(super) const NODE: &str = "a797ca02-11b5-4080-9263-a31d6d30cba7";
 /// Plays what the prompt says, a line at a time.
 #[derive(Debug, Default)]
 pub(super) struct Script {
-    sessions: Mutex<HashMap<String, (SessionSink, PathBuf, usize)>>,
+    sessions: Mutex<HashMap<String, (SessionSink, PathBuf)>>,
+    /// Turns of each conversation, open or not.
+    counts: Mutex<HashMap<String, usize>>,
     pub(super) turns: AtomicUsize,
 }
 
 impl Script {
     async fn play(&self, turn: Turn) -> Result<Stop, DriverError> {
         self.turns.fetch_add(1, Ordering::SeqCst);
-        let (sink, cwd, count) = {
-            let mut sessions = self.sessions.lock().unwrap();
-            let session = sessions.get_mut(&turn.session).unwrap();
-            session.2 += 1;
-            session.clone()
+        let (sink, cwd) = self.sessions.lock().unwrap()[&turn.session].clone();
+        let count = {
+            let mut counts = self.counts.lock().unwrap();
+            let count = counts.entry(turn.session.clone()).or_default();
+            *count += 1;
+            *count
         };
         let say = |text: String| sink.emit(EventKind::Text { text }, None);
         for line in turn.prompt.lines() {
@@ -143,8 +146,7 @@ impl Driver for Scripted {
             .clone()
             .unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
         let mut sessions = self.0.sessions.lock().unwrap();
-        let count = sessions.get(&id).map_or(0, |session| session.2);
-        sessions.insert(id.clone(), (open.sink, open.cwd, count));
+        sessions.insert(id.clone(), (open.sink, open.cwd));
         let continuity = match open.resume {
             Some(_) => Continuity::Resumed,
             None => Continuity::Fresh,
@@ -160,7 +162,8 @@ impl Driver for Scripted {
         Box::pin(std::future::pending())
     }
 
-    fn close<'a>(&'a self, _session: &'a str) -> DriverFuture<'a, ()> {
+    fn close<'a>(&'a self, session: &'a str) -> DriverFuture<'a, ()> {
+        self.0.sessions.lock().unwrap().remove(session);
         Box::pin(std::future::ready(()))
     }
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use domain::Timestamp;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::scene::{Scene, Wish, output};
+use super::scene::{PATIENCE, Scene, Wish, output};
 
 #[tokio::test]
 async fn a_session_goes_on_and_its_history_is_one_address_per_message() {
@@ -128,4 +129,59 @@ async fn a_history_from_a_server_that_is_not_named_is_not_fetched() {
         .await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
     assert_eq!(error["error"]["code"], "history_not_read");
+}
+
+#[tokio::test]
+async fn sessions_that_nobody_uses_hold_no_task_and_go_on_when_they_are_asked_for() {
+    const COUNT: usize = 80;
+    let scene = Scene::new().await;
+    let mut ids = Vec::new();
+    for _ in 0..COUNT {
+        let (_, run) = scene.run("sync", "count", json!({})).await;
+        assert_eq!(output(&run), "turn 1");
+        ids.push(run["session_id"].as_str().unwrap().to_owned());
+    }
+    // The engine keeps 64 conversations open that somebody may come back to; the others rest.
+    let rest = async {
+        while scene.engine.sessions().list(Some("echo")).len() > 64 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, rest).await.unwrap();
+    let last = json!({ "session_id": ids[COUNT - 1] });
+    let (_, run) = scene.run("sync", "count", last.clone()).await;
+    assert_eq!(output(&run), "turn 2", "it is the same conversation");
+    let (_, run) = scene.run("sync", "count", last.clone()).await;
+    assert_eq!(output(&run), "turn 3");
+    let (_, session) = scene.get(&format!("/sessions/{}", ids[COUNT - 1])).await;
+    assert_eq!(session["history"].as_array().unwrap().len(), 6);
+
+    let scene = scene.restarted(Wish::default()).await;
+    assert!(
+        scene.engine.sessions().list(Some("echo")).is_empty(),
+        "they rest"
+    );
+    let (_, run) = scene.run("sync", "say again", last).await;
+    assert_eq!(output(&run), "again");
+}
+
+#[tokio::test]
+async fn many_sessions_run_out_at_once_and_leave_nothing() {
+    let scene = Scene::new().await;
+    let mut ids = Vec::new();
+    for _ in 0..100 {
+        let (_, run) = scene.run("sync", "say hi", json!({})).await;
+        ids.push(run["session_id"].as_str().unwrap().to_owned());
+    }
+    let (_, session) = scene.get(&format!("/sessions/{}", ids[0])).await;
+    let message = session["history"][0].as_str().unwrap().to_owned();
+    let later = Timestamp(crate::record::now().0 + 3 * 60 * 1000);
+    scene.runs.tidy(later).await;
+    for id in &ids {
+        let (status, error) = scene.get(&format!("/sessions/{id}")).await;
+        assert_eq!(status, StatusCode::GONE, "{error}");
+    }
+    let gone = scene.http.get(message).send().await.unwrap();
+    assert_eq!(gone.status(), StatusCode::NOT_FOUND);
+    assert!(scene.engine.sessions().list(Some("echo")).is_empty());
 }

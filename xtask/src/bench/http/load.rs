@@ -52,6 +52,26 @@ pub(in crate::bench) struct Load {
 }
 
 impl Load {
+    /// How many requests a round has.
+    pub(in crate::bench) const RUNS_PER_ROUND: usize = REQUESTS_PER_ROUND;
+
+    /// Loads one target, and gives the rate of each round.
+    pub(in crate::bench) fn rounds(
+        mut target: Target<'_>,
+        connections: usize,
+    ) -> anyhow::Result<Vec<f64>> {
+        let mut rates = Vec::new();
+        for _ in 0..ROUNDS {
+            let request = (target.request)()?;
+            let round = Round {
+                request: &request,
+                proof: target.proof,
+            };
+            rates.push(round.run(target.address, connections)?.0);
+        }
+        Ok(rates)
+    }
+
     /// Loads every target in turn with so many connections.
     pub(in crate::bench) fn of(
         targets: &mut [Target<'_>],

@@ -6,7 +6,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 use testkit::{TestDaemon, eventually};
 
-use super::{http::Http, listening, passes, python, workspace_file};
+use super::{http::Http, listening, passes, python, with_echo, workspace_file};
+use crate::node;
 
 #[test]
 fn the_standard_client_runs_streams_answers_cancels_and_keeps_sessions() {
@@ -203,6 +204,138 @@ fn a_run_that_awaits_outlives_a_kill_and_no_work_is_done_twice() {
         turns(&daemon, "/hang"),
         1,
         "what was broken off is not begun again"
+    );
+}
+
+/// Runs in one state before the daemon is killed, and what they must be afterwards.
+struct Crowd {
+    words: &'static str,
+    before: &'static str,
+    after: &'static str,
+    count: usize,
+}
+
+const CROWDS: [Crowd; 5] = [
+    Crowd {
+        words: "said and done",
+        before: "completed",
+        after: "completed",
+        count: 25,
+    },
+    Crowd {
+        words: "/append lines.txt one",
+        before: "awaiting",
+        after: "awaiting",
+        count: 25,
+    },
+    Crowd {
+        words: "/hang",
+        before: "in-progress",
+        after: "failed",
+        count: 25,
+    },
+    Crowd {
+        words: "/slow 1000 100",
+        before: "cancelled",
+        after: "cancelled",
+        count: 15,
+    },
+    Crowd {
+        words: "/fail in words",
+        before: "failed",
+        after: "failed",
+        count: 10,
+    },
+];
+
+/// Brings as many runs as it says into the state that it says, and gives their ids.
+fn bring(http: &Http, crowd: &Crowd) -> Vec<String> {
+    let settles = ["completed", "awaiting", "failed"].contains(&crowd.before);
+    let one = || {
+        if !settles {
+            return begin(http, crowd.words);
+        }
+        let run = http.post("/runs", &intent(crowd.words, "sync")).ok();
+        assert_eq!(run["status"], crowd.before, "{run}");
+        run["run_id"].as_str().unwrap().to_owned()
+    };
+    let ids: Vec<String> = (0..crowd.count).map(|_| one()).collect();
+    if crowd.before == "cancelled" {
+        for id in &ids {
+            http.post(&format!("/runs/{id}/cancel"), &json!({}));
+        }
+        for id in &ids {
+            until(http, id, "cancelled");
+        }
+    }
+    ids
+}
+
+#[test]
+fn of_a_hundred_runs_in_every_state_a_kill_loses_none_and_repeats_none() {
+    let mut daemon = listening();
+    let http = Http::owner(&daemon);
+    let crowds = CROWDS.map(|crowd| (bring(&http, &crowd), crowd));
+    eventually("all that hang are at work", || {
+        turns(&daemon, "/hang") == 25
+    });
+    daemon.kill();
+    daemon.start();
+
+    let http = Http::owner(&daemon);
+    for (ids, crowd) in &crowds {
+        for id in ids {
+            let run = http.get(&format!("/runs/{id}")).ok();
+            assert_eq!(run["status"], crowd.after, "{}: {run}", crowd.words);
+            if crowd.before == "in-progress" {
+                assert_eq!(run["error"]["code"], "interrupted", "{run}");
+            }
+        }
+        if crowd.before != "cancelled" {
+            // One that is cancelled early enough has no turn.
+            assert_eq!(turns(&daemon, crowd.words), crowd.count, "{}", crowd.words);
+        }
+    }
+    let lines = workspace_file(&daemon, "echo", "lines.txt");
+    assert!(!lines.exists(), "nobody has allowed it yet");
+    for id in &crowds[1].0 {
+        let path = format!("/runs/{id}/resume");
+        let done = http.post(&path, &resume("yes")).ok();
+        assert_eq!(done["status"], "completed", "{done}");
+        let again = http.post(&path, &resume("yes"));
+        assert_eq!(again.status, 409, "{again:?}");
+    }
+}
+
+#[test]
+fn a_history_is_read_from_servers_that_the_settings_name_and_from_no_other() {
+    let there = listening();
+    let first = Http::owner(&there);
+    let run = first
+        .post("/runs", &intent("the word is plum", "sync"))
+        .ok();
+    let session = run["session_id"].as_str().unwrap();
+    let session = first.get(&format!("/sessions/{session}")).ok();
+
+    let settings = format!("[runs]\nhistory_from = [\"{}/resources/\"]\n", there.url());
+    let here = node().listening().file("config.toml", settings).start();
+    with_echo(&here);
+    let mut brought = intent("go on", "sync");
+    brought["session"] = json!({"id": session["id"], "history": session["history"]});
+    let answered = Http::owner(&here).post("/runs", &brought).ok();
+    assert_eq!(answered["status"], "completed", "{answered}");
+    assert_eq!(
+        turns(&here, "the word is plum"),
+        1,
+        "the agent is told what was said"
+    );
+
+    let careful = listening();
+    let refused = Http::owner(&careful).post("/runs", &brought);
+    assert!((400..500).contains(&refused.status), "{refused:?}");
+    assert!(
+        refused.text.contains("not one that this node may ask"),
+        "{refused:?}"
     );
 }
 

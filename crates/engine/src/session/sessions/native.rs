@@ -51,13 +51,10 @@ impl Sessions {
 
     /// The session's conversation in its agent, opened if it is not.
     pub async fn open(&self, id: &str) -> Result<OpenConversation, OpenError> {
-        let handle = self.live().get(id).cloned();
+        let handle = self.awake(id).await?;
         let over = |state| EngineError::SessionOver {
             id: id.to_owned(),
             state,
-        };
-        let Some(handle) = handle else {
-            return Err(over(self.past(id).await?.lease).into());
         };
         let (reply, answer) = oneshot::channel();
         let sent = handle.commands.send(Command::Open { reply }).await;
@@ -84,8 +81,10 @@ impl Sessions {
             conversation: handle.slot.conversation(),
         };
         let mut threads: Vec<Thread> = self
-            .live()
-            .values()
+            .inner
+            .live
+            .all()
+            .iter()
             .filter(|handle| handle.reach.0 == *agent)
             .map(thread)
             .collect();

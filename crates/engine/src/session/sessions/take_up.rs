@@ -37,15 +37,23 @@ impl Sessions {
                 self.end_interrupted(&record, turn, last + 1).await?;
                 last += 1;
             }
-            let orphan =
-                self.inner.around.agents.id(&record.agent).ok().as_ref() != Some(&record.agent_id);
-            let handle = task::spawn(record, last + 1, &self.inner.around);
-            self.live().insert(row.id.clone(), handle);
+            let orphan = self.is_orphan(&record);
+            if record.rests && !orphan {
+                continue; // Whoever asks for it takes it up.
+            }
+            let handle = self.spawn(record, task::Row::Written, last + 1);
+            self.inner.live.insert(row.id.clone(), handle);
             if orphan {
                 self.close(&row.id).await?;
             }
         }
         Ok(())
+    }
+
+    /// Whether its agent is gone, or another one of the same name.
+    pub(super) fn is_orphan(&self, record: &SessionRecord) -> bool {
+        let agents = &self.inner.around.agents;
+        agents.id(&record.agent).ok().as_ref() != Some(&record.agent_id)
     }
 
     /// A turn that ran when the last daemon ended is over; its session is not. It is told before anybody can look.

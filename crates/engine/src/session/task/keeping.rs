@@ -24,8 +24,12 @@ impl SessionTask {
     /// What the agent calls the conversation is needed to take it up again.
     pub(super) async fn keep_conversation(&mut self) {
         let conversation = self.slot.conversation();
-        if self.record.agent_session != conversation {
-            self.record.agent_session = conversation;
+        if self.record.agent_session == conversation {
+            return;
+        }
+        self.record.agent_session = conversation;
+        // In a turn it is kept with the first words of it; without one, somebody waits to be told its name.
+        if self.machine.turn().is_none() {
             self.keep().await;
         }
     }
@@ -33,16 +37,27 @@ impl SessionTask {
     pub(super) fn plan_flush(&mut self) {
         let (events, weight) = self.log.unstored_len();
         self.flush_at = match (events, weight) {
-            (0, _) => None,
+            (0, _) if self.is_kept() => None,
             (_, FLUSH_BYTES..) if self.flush_at.is_none() => Some(Instant::now()),
             _ => self.flush_at.or_else(|| Some(Instant::now() + FLUSH_AFTER)),
         };
     }
 
-    /// Keeps the record, with every event that is not stored yet.
+    /// Keeps the record, with every event that is not stored yet; what the store has already is not written again.
     pub(super) async fn keep(&mut self) -> Kept {
-        let change = self.record.change();
-        self.flush(vec![change]).await
+        let record = self.record.as_kept();
+        if self.kept.as_ref() == Some(&record) {
+            return self.flush(Vec::new()).await;
+        }
+        let kept = self.flush(vec![record.change()]).await;
+        if kept == Kept::Yes {
+            self.kept = Some(record);
+        }
+        kept
+    }
+
+    fn is_kept(&self) -> bool {
+        self.kept.as_ref() == Some(&self.record.as_kept())
     }
 
     pub(super) async fn flush(&mut self, changes: Vec<store::Change>) -> Kept {

@@ -1,0 +1,82 @@
+//! Sessions that rest: the store has all of them and no task holds them, until somebody asks.
+
+use domain::session::Lease;
+
+use super::{Sessions, of};
+use crate::{
+    EngineError,
+    session::{SessionRecord, handle::Handle, task::Row},
+};
+
+impl Sessions {
+    /// The task of a session; one that rests is given one again.
+    pub(super) async fn awake(&self, id: &str) -> Result<Handle, EngineError> {
+        if let Some(handle) = self.inner.live.get(id) {
+            return Ok(handle);
+        }
+        self.resting(id).await?; // Most that are asked for in vain are over, and need not wait for others.
+        let _one = self.inner.waking.acquire().await; // It is never closed.
+        if let Some(handle) = self.inner.live.get(id) {
+            return Ok(handle);
+        }
+        let record = self.resting(id).await?;
+        let last = self.inner.around.store.last_event(id).await;
+        let last = last.map_err(of(&id))?;
+        let handle = self.spawn(record, Row::Written, last + 1);
+        self.inner.live.insert(id.to_owned(), handle.clone());
+        Ok(handle)
+    }
+
+    /// Ends a session that rests; says whether it did, or somebody has woken it meanwhile.
+    pub(super) async fn close_resting(&self, id: &str) -> Result<bool, EngineError> {
+        let record = self.past(id).await?;
+        if !record.rests || !record.is_live() {
+            return Err(EngineError::SessionOver {
+                id: id.to_owned(),
+                state: record.lease,
+            });
+        }
+        let awake = self.close_all_resting(&[id.to_owned()]).await?;
+        Ok(awake.is_empty())
+    }
+
+    /// Ends those of the sessions that rest, in one write; says which of the others have a task and go on.
+    pub async fn close_all_resting(&self, ids: &[String]) -> Result<Vec<String>, EngineError> {
+        let _one = self.inner.waking.acquire().await; // It is never closed.
+        let is_awake = |id: &&String| self.inner.live.get(id).is_some();
+        let awake: Vec<String> = ids.iter().filter(is_awake).cloned().collect();
+        let store = &self.inner.around.store;
+        let asked: Vec<String> = ids.iter().filter(|id| !is_awake(id)).cloned().collect();
+        let rows = store
+            .sessions_of(asked)
+            .await
+            .map_err(of(&"the sessions"))?;
+        let resting = rows.iter().filter(|row| row.live).filter_map(|row| {
+            let mut record: SessionRecord = serde_json::from_str(&row.record).ok()?;
+            record.lease = Lease::Closed;
+            Some(record.change())
+        });
+        let changes: Vec<_> = resting.collect();
+        if !changes.is_empty() {
+            let written = store.write(changes).await;
+            written.map_err(of(&"the sessions"))?;
+        }
+        Ok(awake)
+    }
+
+    /// The record of a session that rests; an error says that it is over.
+    async fn resting(&self, id: &str) -> Result<SessionRecord, EngineError> {
+        let record = self.past(id).await?;
+        let over = |state| EngineError::SessionOver {
+            id: id.to_owned(),
+            state,
+        };
+        if !record.rests || !record.is_live() {
+            return Err(over(record.lease));
+        }
+        if self.is_orphan(&record) {
+            return Err(over(Lease::Closed));
+        }
+        Ok(record)
+    }
+}
