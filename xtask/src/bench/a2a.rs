@@ -5,7 +5,9 @@ use serde_json::json;
 use super::context::Context;
 use super::daemon::{load, resident_kib};
 use super::figure::Figure;
-use super::http::{CONNECTIONS, Effort, Http, Load, Node, Reference, Responder, Target, one_word, post};
+use super::http::{
+    CONNECTIONS, Effort, Http, Load, Node, Reference, Responder, Target, one_word, post,
+};
 use super::turn::TALKER;
 
 /// The SDK's server with an agent that echoes.

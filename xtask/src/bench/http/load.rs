@@ -53,7 +53,7 @@ pub(in crate::bench) struct Load {
 
 impl Load {
     /// How many requests a round has.
-    pub(in crate::bench) const RUNS_PER_ROUND: usize = REQUESTS_PER_ROUND;
+    pub(in crate::bench) const RUNS_PER_ROUND: usize = USUAL.requests;
 
     /// Loads one target, and gives the rate of each round.
     pub(in crate::bench) fn rounds(
@@ -61,11 +61,12 @@ impl Load {
         connections: usize,
     ) -> anyhow::Result<Vec<f64>> {
         let mut rates = Vec::new();
-        for _ in 0..ROUNDS {
+        for _ in 0..USUAL.rounds {
             let request = (target.request)()?;
             let round = Round {
                 request: &request,
                 proof: target.proof,
+                requests: USUAL.requests,
             };
             rates.push(round.run(target.address, connections)?.0);
         }
