@@ -12,12 +12,17 @@ mod parse;
 mod path;
 mod pattern;
 mod policy;
+mod sequence;
 mod shell;
+mod words;
+mod wrapper;
 
 #[cfg(test)]
 mod command_tests;
 #[cfg(test)]
 mod decide_tests;
+#[cfg(test)]
+mod hiding_tests;
 #[cfg(test)]
 mod parse_tests;
 #[cfg(test)]

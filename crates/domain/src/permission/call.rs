@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{CallPath, path, shell};
+use super::{CallPath, path, words};
 use crate::turn::{ToolCall, ToolContent, ToolKind};
 
 /// How many paths of one call are read; a call with more is opaque. Rules look at each of them.
@@ -203,7 +203,7 @@ impl Found {
             Value::String(text) if arguments.is_empty() => self.commands.push(text.clone()),
             Value::String(program) => {
                 let words: Vec<&str> = [program.as_str()].into_iter().chain(arguments).collect();
-                self.commands.push(shell::join(&words));
+                self.commands.push(words::join(&words));
             }
             Value::Array(_) => match texts_of(value).as_slice() {
                 // A shell that is given a script comes to the script.
@@ -214,7 +214,7 @@ impl Found {
                 ] => {
                     self.commands.push((*script).to_owned());
                 }
-                words => self.commands.push(shell::join(words)),
+                words => self.commands.push(words::join(words)),
             },
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {}
         }

@@ -1,6 +1,14 @@
-//! The ways a command can be read: as written, and as what it comes to without quotes, wrappers and inner shells.
+//! The ways a command can be read: as written, and as what it comes to without quotes, redirections, wrappers and inner
+//! shells.
 
-use super::shell::{self, Cut, Operator};
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    sequence::{Sequence, sequences},
+    shell::{self, Cut, Dialect, Operator},
+    words::words,
+    wrapper::{self, SHELLS},
+};
 
 /// The longest command that is read, in bytes. A longer one is allowed by no rule and caught by all that ask or deny.
 pub(super) const COMMAND_MAX: usize = 64 * 1024;
@@ -9,61 +17,25 @@ pub(super) const COMMAND_MAX: usize = 64 * 1024;
 /// looks at each part, and a file written through a here-document has thousands of lines.
 const PARTS_MAX: usize = 8192;
 
-/// How many shells within shells are looked into. Each level is a piece of the one above, so this bounds the work.
-const NESTED_MAX: usize = 3;
+/// How many bytes all the readings of a command have; one with more counts as too long. The longest plain command has
+/// four times its length, and as much again for each shell within it.
+const READ_MAX: usize = 32 * COMMAND_MAX;
 
-/// How many wrappers around one program are taken off; nobody means more.
-const WRAPPERS_MAX: usize = 16;
+/// How many shells within shells are looked into; a command with more counts as too long. Nobody means more.
+const NESTED_MAX: usize = 4;
 
-/// Programs that run a script given after `-c`.
-pub(super) const SHELLS: [&str; 7] = ["sh", "bash", "zsh", "dash", "ksh", "ash", "fish"];
-
-/// A program that runs the command after it.
-struct Wrapper {
-    name: &'static str,
-    /// Its options of one letter that take the next word.
-    valued: &'static str,
-    /// How many words of its own come before the command.
-    own: usize,
-}
-
-const fn wrapper(name: &'static str, valued: &'static str, own: usize) -> Wrapper {
-    Wrapper { name, valued, own }
-}
-
-const WRAPPERS: [Wrapper; 16] = [
-    wrapper("sudo", "ugpCDRTUrth", 0),
-    wrapper("doas", "uC", 0),
-    // The value of `-S` is itself a command, so it is left to be read as one.
-    wrapper("env", "uC", 0),
-    wrapper("command", "", 0),
-    wrapper("builtin", "", 0),
-    wrapper("exec", "a", 0),
-    wrapper("nohup", "", 0),
-    wrapper("setsid", "", 0),
-    wrapper("time", "fo", 0),
-    wrapper("nice", "n", 0),
-    wrapper("ionice", "cn", 0),
-    wrapper("stdbuf", "ioe", 0),
-    wrapper("timeout", "ks", 1),
-    wrapper("xargs", "IiLlnPsdEa", 0),
-    wrapper("busybox", "", 0),
-    wrapper("chroot", "", 1),
-];
-
-/// Words of the shell's own language that a command may follow.
-const KEYWORDS: [&str; 10] = [
-    "if", "then", "else", "elif", "while", "until", "do", "!", "{", "}",
-];
+/// Programs that write their arguments, which a shell may read.
+const WRITERS: [&str; 3] = ["echo", "printf", "print"];
 
 /// A command and what it comes to.
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
-    whole: Option<Cut<'a>>,
+    /// As each dialect cuts it; none if it is too long.
+    wholes: Vec<Cut<'a>>,
     scripts: Vec<Script>,
 }
 
-/// A script: the command itself, or one that it gives to a shell.
+/// A script: the command itself, a piece of it that runs alone, or what it gives to a shell.
 #[derive(Debug)]
 pub(super) struct Script {
     pub(super) parts: Vec<Part>,
@@ -73,30 +45,43 @@ pub(super) struct Script {
 /// What stands between operators.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// The program without its folder, and its arguments, without wrappers and quotes.
-    pub(super) words: Vec<String>,
+    words: Vec<String>,
+    /// The words at which a program may stand.
+    starts: Vec<usize>,
     /// Every text that a pattern may mean: as written, without quotes, without wrappers.
     pub(super) forms: Vec<String>,
+    /// What this gives to a shell.
+    scripts: BTreeSet<String>,
 }
 
 impl<'a> Reading<'a> {
     pub(super) fn of(command: &'a str) -> Self {
-        let mut scripts = Vec::new();
-        let mut left = PARTS_MAX;
-        let fits = command.len() <= COMMAND_MAX && read(command.trim(), 0, &mut left, &mut scripts);
+        let mut reader = Reader {
+            scripts: Vec::new(),
+            parts: PARTS_MAX,
+            bytes: READ_MAX,
+        };
+        let command = command.trim();
+        let read = match command.len() <= COMMAND_MAX {
+            true => reader.read(command, 0),
+            false => Err(TooLong),
+        };
         Self {
-            whole: fits.then(|| shell::cut(command.trim())),
-            scripts,
+            wholes: match read {
+                Ok(()) => shell::cuts(command),
+                Err(TooLong) => Vec::new(),
+            },
+            scripts: reader.scripts,
         }
     }
 
-    /// The command as written, unless it is too long.
-    pub(super) fn whole(&self) -> Option<&Cut<'a>> {
-        self.whole.as_ref()
+    /// The command as written, once for each dialect that cuts it in its own way; none if it is too long.
+    pub(super) fn wholes(&self) -> &[Cut<'a>] {
+        &self.wholes
     }
 
     pub(super) fn is_too_long(&self) -> bool {
-        self.whole.is_none()
+        self.wholes.is_empty()
     }
 
     pub(super) fn scripts(&self) -> &[Script] {
@@ -107,142 +92,173 @@ impl<'a> Reading<'a> {
 impl Script {
     /// Whether some part runs one of these programs.
     pub(super) fn runs(&self, programs: &[&str]) -> bool {
-        self.parts.iter().any(|part| {
-            part.words
-                .first()
-                .is_some_and(|program| programs.contains(&program.as_str()))
-        })
+        self.parts.iter().any(|part| part.runs(programs))
     }
-}
-
-/// Adds the scripts of `text`; false if they have more parts than are `left`.
-fn read(text: &str, depth: usize, left: &mut usize, scripts: &mut Vec<Script>) -> bool {
-    let cut = shell::cut(text);
-    let Some(rest) = left.checked_sub(cut.parts.len()) else {
-        return false;
-    };
-    *left = rest;
-    let here_document = cut
-        .operators
-        .windows(2)
-        .any(|pair| pair == [Operator::From, Operator::From]);
-    // The text of a here-document follows rules of its own, and text with open quotes follows none, so there every
-    // line is looked at by itself as well.
-    if (here_document || !cut.closed) && text.contains('\n') && depth < NESTED_MAX {
-        for line in text.lines() {
-            if !read(line, NESTED_MAX, left, scripts) {
-                return false;
-            }
-        }
-    }
-    let parts: Vec<Part> = cut.parts.iter().map(|part| Part::of(part)).collect();
-    if depth < NESTED_MAX {
-        for part in &parts {
-            let inner = part.script();
-            if inner.is_some_and(|inner| !read(&inner, depth + 1, left, scripts)) {
-                return false;
-            }
-        }
-    }
-    scripts.push(Script {
-        parts,
-        operators: cut.operators,
-    });
-    true
 }
 
 impl Part {
-    fn of(text: &str) -> Self {
-        let spoken = shell::words(text);
-        let mut words = unwrapped(&spoken).to_vec();
-        let mut forms = vec![text.to_owned(), spoken.join(" "), words.join(" ")];
-        if let Some(program) = words.first_mut()
-            && let Some((_, name)) = program.rsplit_once('/')
-            && !name.is_empty()
-        {
-            *program = name.to_owned();
-            forms.push(words.join(" "));
-        }
-        forms.dedup();
-        Self { words, forms }
+    /// The programs that it may run, each without its folder and with its arguments.
+    pub(super) fn commands(&self) -> impl Iterator<Item = (&str, &[String])> {
+        self.starts.iter().map(|start| {
+            let program = wrapper::base(&self.words[*start]);
+            (program, &self.words[start + 1..])
+        })
     }
 
-    /// The script that this gives to a shell.
-    fn script(&self) -> Option<String> {
-        let (program, arguments) = self.words.split_first()?;
-        if program == "eval" {
-            return Some(arguments.join(" "));
-        }
-        // No program is called so; it is the value of `env -S`.
-        if program.contains(char::is_whitespace) {
-            return Some(self.words.join(" "));
-        }
-        if !SHELLS.contains(&program.as_str()) {
-            return None;
-        }
-        let option = arguments.iter().position(|word| {
-            word.starts_with('-') && !word.starts_with("--") && word.contains('c')
-        })?;
-        let script = arguments[option + 1..]
+    /// All its words without quotes.
+    pub(super) fn text(&self) -> String {
+        self.words.join(" ")
+    }
+
+    fn runs(&self, programs: &[&str]) -> bool {
+        self.commands()
+            .any(|(program, _)| programs.contains(&program))
+    }
+}
+
+/// The command has more to read than is looked at.
+#[derive(Debug)]
+struct TooLong;
+
+/// Collects the scripts of a command within bounds.
+struct Reader {
+    scripts: Vec<Script>,
+    /// How many parts may still be read.
+    parts: usize,
+    /// How many bytes of readings may still be made.
+    bytes: usize,
+}
+
+impl Reader {
+    fn read(&mut self, text: &str, depth: usize) -> Result<(), TooLong> {
+        shell::cuts(text)
             .iter()
-            .find(|word| !word.starts_with('-'));
-        script.cloned()
+            .try_for_each(|cut| self.read_cut(text, cut, depth))
     }
-}
 
-/// What is left without assignments, keywords and programs that only run others.
-fn unwrapped(words: &[String]) -> &[String] {
-    let mut rest = words;
-    for _ in 0..WRAPPERS_MAX {
-        let Some((first, after)) = rest.split_first() else {
-            break;
+    fn read_cut(&mut self, text: &str, cut: &Cut<'_>, depth: usize) -> Result<(), TooLong> {
+        self.parts = self.parts.checked_sub(cut.parts.len()).ok_or(TooLong)?;
+        let mut inner = BTreeSet::new();
+        let here_document = cut
+            .operators
+            .windows(2)
+            .any(|pair| pair == [Operator::From, Operator::From]);
+        // The text of a here-document follows rules of its own, and text with open quotes follows none, so there every
+        // line is looked at by itself as well.
+        if (here_document || !cut.closed) && text.contains('\n') {
+            inner.extend(text.lines().map(str::to_owned));
+        }
+        let written = cut.parts.iter().map(|part| (*part).to_owned()).collect();
+        let as_cut = Sequence {
+            commands: written,
+            operators: cut.operators.clone(),
         };
-        let name = first.rsplit('/').next().unwrap_or(first);
-        if is_assignment(first) || KEYWORDS.contains(&first.as_str()) {
-            rest = after;
-        } else if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
-            rest = wrapper.command(after);
-        } else {
-            break;
+        let mut variables = BTreeMap::new();
+        let mut scripts = Vec::new();
+        for sequence in std::iter::once(as_cut).chain(sequences(cut)) {
+            let script = self.script(sequence, cut.dialect)?;
+            for part in &script.parts {
+                inner.extend(part.scripts.iter().cloned());
+                let assigned = part
+                    .words
+                    .iter()
+                    .filter_map(|word| wrapper::assignment(word));
+                variables.extend(assigned.map(|(name, value)| (name.to_owned(), value.to_owned())));
+            }
+            scripts.push(script);
+        }
+        // What one part writes may be what a shell in another one reads.
+        if scripts.iter().any(|script| script.runs(&SHELLS)) {
+            let parts = scripts.iter().flat_map(|script| &script.parts);
+            inner.extend(parts.flat_map(written_texts));
+        }
+        let parts = scripts.iter().flat_map(|script| &script.parts);
+        inner.extend(parts.flat_map(|part| with_variables(part, &variables)));
+        self.scripts.append(&mut scripts);
+        inner.remove(text);
+        match depth < NESTED_MAX {
+            true => inner
+                .iter()
+                .try_for_each(|inner| self.read(inner, depth + 1)),
+            false if inner.is_empty() => Ok(()),
+            false => Err(TooLong),
         }
     }
-    rest
-}
 
-impl Wrapper {
-    fn command<'w>(&self, arguments: &'w [String]) -> &'w [String] {
-        let mut rest = arguments;
-        let mut own = self.own;
-        while let Some((word, after)) = rest.split_first() {
-            rest = match word.strip_prefix('-') {
-                Some(option) if takes_next(option, self.valued) => after.get(1..).unwrap_or(&[]),
-                Some(_) => after,
-                None if own > 0 => {
-                    own -= 1;
-                    after
-                }
-                None => break,
-            };
+    fn script(&mut self, sequence: Sequence, dialect: Dialect) -> Result<Script, TooLong> {
+        let parts = sequence.commands.into_iter();
+        Ok(Script {
+            parts: parts
+                .map(|text| self.part(text, dialect))
+                .collect::<Result<_, _>>()?,
+            operators: sequence.operators,
+        })
+    }
+
+    fn part(&mut self, text: String, dialect: Dialect) -> Result<Part, TooLong> {
+        let mut words = words(&text, dialect);
+        words.extend(wrapper::added(&words));
+        let readings = wrapper::readings(&words).ok_or(TooLong)?;
+        let mut scripts = readings.scripts;
+        // Backticks within backticks.
+        if text.contains("\\`") {
+            scripts.insert(text.replace("\\`", "`"));
         }
-        rest
+        // Unless somebody changes it, the variable is a space.
+        if text.contains("IFS") {
+            scripts.insert(text.replace("${IFS}", " ").replace("$IFS", " "));
+        }
+        scripts.remove(&text);
+        let mut forms = BTreeSet::from([words.join(" "), text]);
+        for start in &readings.starts {
+            let rest = words[*start..].join(" ");
+            let program = &words[*start];
+            let named = wrapper::base(program);
+            if named.len() < program.len() {
+                forms.insert(rest[program.len() - named.len()..].to_owned());
+            }
+            self.spend(rest.len())?;
+            forms.insert(rest);
+        }
+        for text in forms.iter().chain(&scripts) {
+            self.spend(text.len())?;
+        }
+        Ok(Part {
+            words,
+            starts: readings.starts,
+            forms: forms.into_iter().collect(),
+            scripts,
+        })
+    }
+
+    fn spend(&mut self, bytes: usize) -> Result<(), TooLong> {
+        self.bytes = self.bytes.checked_sub(bytes).ok_or(TooLong)?;
+        Ok(())
     }
 }
 
-/// Whether the last letter of a group such as `-Eu` wants a value.
-fn takes_next(option: &str, valued: &str) -> bool {
-    !option.starts_with('-')
-        && option
-            .chars()
-            .last()
-            .is_some_and(|last| valued.contains(last))
+/// What `echo` and its like write.
+fn written_texts(part: &Part) -> Vec<String> {
+    let mut texts = Vec::new();
+    for (program, arguments) in part.commands() {
+        if WRITERS.contains(&program) {
+            texts.push(arguments.join(" "));
+            texts.extend(arguments.iter().filter(|word| word.contains(' ')).cloned());
+        }
+    }
+    texts
 }
 
-fn is_assignment(word: &str) -> bool {
-    word.split_once('=').is_some_and(|(name, _)| {
-        !name.is_empty()
-            && !name.starts_with(|first: char| first.is_ascii_digit())
-            && name
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    })
+/// The commands of a part whose program is a variable that the same text sets.
+fn with_variables(part: &Part, variables: &BTreeMap<String, String>) -> Vec<String> {
+    let resolved = part.commands().filter_map(|(program, arguments)| {
+        let name = program.strip_prefix('$')?;
+        let name = name
+            .strip_prefix('{')
+            .and_then(|name| name.strip_suffix('}'))
+            .unwrap_or(name);
+        let value = variables.get(name)?;
+        Some(format!("{value} {}", arguments.join(" ")))
+    });
+    resolved.collect()
 }

@@ -4,8 +4,9 @@
 
 use super::{
     Call,
-    command::{Part, Reading, SHELLS, Script},
+    command::{Part, Reading, Script},
     shell::Operator,
+    wrapper::SHELLS,
 };
 use crate::turn::ToolKind;
 
@@ -86,8 +87,10 @@ const ACTS: [(&str, &[&str]); 42] = [
     ("find", &["-delete"]),
 ];
 
-/// Programs that bring text from the network.
-const FETCHERS: [&str; 4] = ["curl", "wget", "fetch", "aria2c"];
+/// Programs that bring text from the network, or make it of what cannot be read.
+const FETCHERS: [&str; 7] = [
+    "curl", "wget", "fetch", "aria2c", "base64", "xxd", "openssl",
+];
 
 /// Programs, beside shells, that run text they are given.
 const INTERPRETERS: [&str; 8] = [
@@ -154,23 +157,21 @@ fn script_tells(script: &Script) -> bool {
 }
 
 fn part_tells(part: &Part) -> bool {
-    let Some((program, arguments)) = part.words.split_first() else {
-        return false;
-    };
+    let text = part.text().to_lowercase();
+    STATEMENTS.iter().any(|statement| text.contains(statement))
+        || part
+            .commands()
+            .any(|(program, arguments)| command_tells(program, arguments))
+}
+
+fn command_tells(program: &str, arguments: &[String]) -> bool {
     let acts = ACTS
         .iter()
-        .any(|(name, act)| program == name && in_order(arguments, act));
-    let finds = program == "find"
-        && arguments
-            .windows(2)
-            .any(|pair| pair[0].starts_with("-exec") && PROGRAMS.contains(&base(&pair[1])));
-    let text = part.words.join(" ").to_lowercase();
-    PROGRAMS.contains(&program.as_str())
+        .any(|(name, act)| program == *name && in_order(arguments, act));
+    PROGRAMS.contains(&program)
         || program.starts_with("mkfs")
         || acts
-        || finds
         || (program == "git" && git_tells(arguments))
-        || STATEMENTS.iter().any(|statement| text.contains(statement))
 }
 
 /// The short spellings: letters of one option may stand together.
@@ -202,10 +203,6 @@ fn git_tells(arguments: &[String]) -> bool {
 fn in_order(words: &[String], wanted: &[&str]) -> bool {
     let mut rest = words.iter();
     wanted.iter().all(|wanted| rest.any(|word| word == wanted))
-}
-
-fn base(program: &str) -> &str {
-    program.rsplit('/').next().unwrap_or(program)
 }
 
 fn name_tells(call: &Call) -> bool {

@@ -35,6 +35,13 @@ enum Step {
     Done,
 }
 
+/// Whether a star may stand for a character.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wild {
+    Yes,
+    No,
+}
+
 impl Glob {
     pub(super) fn new(pattern: &str, segments: Segments) -> Self {
         let characters: Vec<char> = pattern.chars().collect();
@@ -57,7 +64,22 @@ impl Glob {
         {
             return false;
         }
-        let states = self.feed(text.chars());
+        self.is_done(&self.feed(text.chars().map(|character| (character, Wild::Yes))))
+    }
+
+    /// The same, where the characters at `special`, in order, are only those that the pattern spells itself.
+    pub(super) fn spells(&self, text: &str, special: &[usize]) -> bool {
+        let characters = text.char_indices().map(|(at, character)| {
+            let wild = match special.binary_search(&at) {
+                Ok(_) => Wild::No,
+                Err(_) => Wild::Yes,
+            };
+            (character, wild)
+        });
+        self.is_done(&self.feed(characters))
+    }
+
+    fn is_done(&self, states: &States) -> bool {
         states
             .active
             .iter()
@@ -68,25 +90,26 @@ impl Glob {
     pub(super) fn reaches_below(&self, path: &str) -> bool {
         let slash = (!path.is_empty()).then_some('/');
         // From every step the end can be reached, so a state that is alive is a match to come.
-        let states = self.feed(path.chars().chain(slash));
+        let characters = path.chars().chain(slash);
+        let states = self.feed(characters.map(|character| (character, Wild::Yes)));
         states
             .active
             .iter()
             .any(|step| self.steps[*step] != Step::Done)
     }
 
-    fn feed(&self, text: impl Iterator<Item = char>) -> States {
+    fn feed(&self, text: impl Iterator<Item = (char, Wild)>) -> States {
         let mut states = States::new(self.steps.len());
         let mut next = States::new(self.steps.len());
         states.enter(&self.steps, 0);
-        for character in text {
+        for (character, wild) in text {
             next.clear();
             for index in 0..states.active.len() {
                 let step = states.active[index];
                 let takes = match self.steps[step] {
                     Step::Char(wanted) => wanted == character,
-                    Step::Within => character != '/',
-                    Step::Any => true,
+                    Step::Within => character != '/' && wild == Wild::Yes,
+                    Step::Any => wild == Wild::Yes,
                     Step::Split(..) | Step::Jump(_) | Step::Done => false,
                 };
                 if takes {

@@ -2,9 +2,11 @@
 
 use super::{
     CallPath,
-    command::Reading,
+    command::{Reading, Script},
     glob::{Glob, PATTERN_MAX, Segments},
-    path, shell,
+    path,
+    shell::{self, Cut, Operator},
+    wrapper::{is_assignment, is_keyword},
 };
 
 /// Why a text is not a pattern.
@@ -143,24 +145,32 @@ impl PathPattern {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandPattern {
     text: String,
-    parts: Vec<Glob>,
-    operators: Vec<shell::Operator>,
-    expands: bool,
+    /// As each dialect cuts it; one if they agree.
+    spellings: Vec<Spelling>,
+}
+
+/// A command pattern as one dialect cuts it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Spelling {
+    parts: Vec<(String, Glob)>,
+    operators: Vec<Operator>,
 }
 
 impl CommandPattern {
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         check(text)?;
-        let cut = shell::cut(text.trim());
-        if !cut.closed {
+        let cuts = shell::cuts(text.trim());
+        if !cuts.iter().any(|cut| cut.closed) {
             return Err(PatternError::Unclosed);
         }
-        let glob = |part: &&str| Glob::new(part, Segments::Ignored);
+        let part = |part: &&str| ((*part).to_owned(), Glob::new(part, Segments::Ignored));
+        let spelling = |cut: Cut<'_>| Spelling {
+            parts: cut.parts.iter().map(part).collect(),
+            operators: cut.operators,
+        };
         Ok(Self {
             text: text.to_owned(),
-            parts: cut.parts.iter().map(glob).collect(),
-            operators: cut.operators,
-            expands: cut.expands,
+            spellings: cuts.into_iter().map(spelling).collect(),
         })
     }
 
@@ -168,37 +178,68 @@ impl CommandPattern {
         &self.text
     }
 
-    /// Whether the whole command, as written, is what the pattern spells.
+    /// Whether the whole command, as written and as every shell reads it, is what the pattern spells.
     pub(super) fn is_all_of(&self, reading: &Reading<'_>) -> bool {
-        let Some(whole) = reading.whole() else {
-            return false;
-        };
-        let parts = self.parts.iter().zip(&whole.parts);
-        whole.closed
-            && (self.expands || !whole.expands)
-            && whole.operators == self.operators
-            && parts.into_iter().all(|(glob, part)| glob.matches(part))
+        let mut wholes = reading.wholes().iter().enumerate();
+        !reading.is_too_long()
+            && wholes.all(|(dialect, whole)| {
+                let own = self.spellings.get(dialect).or(self.spellings.first());
+                own.is_some_and(|spelling| spelling.is_all_of(whole))
+            })
     }
 
     /// Whether some of the command, in any of the ways it can be read, is what the pattern spells.
     pub(super) fn is_part_of(&self, reading: &Reading<'_>) -> bool {
-        let fits = |glob: &Glob, forms: &[String]| forms.iter().any(|form| glob.matches(form));
         reading.is_too_long()
             || reading.scripts().iter().any(|script| {
-                script
-                    .parts
-                    .windows(self.parts.len())
-                    .enumerate()
-                    .any(|(at, parts)| {
-                        script.operators[at..].starts_with(&self.operators)
-                            && self
-                                .parts
-                                .iter()
-                                .zip(parts)
-                                .all(|(glob, part)| fits(glob, &part.forms))
-                    })
+                self.spellings
+                    .iter()
+                    .any(|spelling| spelling.is_part_of(script))
             })
     }
+}
+
+impl Spelling {
+    fn is_all_of(&self, whole: &Cut<'_>) -> bool {
+        whole.closed
+            && whole.operators == self.operators
+            && self.parts.iter().enumerate().all(|(at, (text, glob))| {
+                let part = whole.parts[at];
+                let target =
+                    at > 0 && matches!(whole.operators[at - 1], Operator::Into | Operator::From);
+                let known = target
+                    || unknown_program(part)
+                        .is_none_or(|program| text.split_whitespace().any(|word| word == program));
+                known && glob.spells(part, &whole.special[at])
+            })
+    }
+
+    fn is_part_of(&self, script: &Script) -> bool {
+        let fits = |glob: &Glob, forms: &[String]| forms.iter().any(|form| glob.matches(form));
+        script
+            .parts
+            .windows(self.parts.len())
+            .enumerate()
+            .any(|(at, parts)| {
+                script.operators[at..].starts_with(&self.operators)
+                    && self
+                        .parts
+                        .iter()
+                        .zip(parts)
+                        .all(|((_, glob), part)| fits(glob, &part.forms))
+            })
+    }
+}
+
+/// The program of a part, where the shell makes its name of a variable or of the files that there are.
+fn unknown_program(part: &str) -> Option<&str> {
+    let program = part
+        .split_whitespace()
+        .find(|word| !is_assignment(word) && !is_keyword(word))?;
+    let made = program.contains(['$', '*', '?'])
+        || (program.contains('[') && program.contains(']'))
+        || (program.contains('{') && program.contains(','));
+    made.then_some(program)
 }
 
 fn check(text: &str) -> Result<(), PatternError> {

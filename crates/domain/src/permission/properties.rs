@@ -8,7 +8,8 @@ use crate::turn::{Location, ToolCall, ToolKind, ToolStatus};
 /// Text made of what globs, paths, shells and JSON find special.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
-        r#"[a-c /.*?{},~'"`$()|&;<>#\\\n=\[:-]{0,24}"#,
+        r#"[a-c12\x01 /.*?{},~'"`$()|&;<>#\\\n=\[:-]{0,24}"#,
+        "(sudo|env|xargs|sh|find|echo|ssh|eval|function|\\$x|x=a| -c | -S|--a|-exec |&>|2>|\\$\\(|\\)|`|\\$'|'|\"|\\\\|;|\\||<<|\n| ){0,12}",
         "(\\.\\./|a/|/|\\*\\*/|\\*|b){0,8}",
         any::<String>(),
     ]

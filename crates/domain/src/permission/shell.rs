@@ -1,8 +1,17 @@
-//! How a shell would cut a command: parts and the operators between them, and the words of a part.
+//! How a shell would cut a command: parts and the operators between them.
 //!
 //! This reads no more than rules need. It knows quotes, escapes, substitutions and comments; it expands nothing.
 
 use std::ops::Range;
+
+/// Whose quotes are meant. Only `$'…'` differs so much that one shell runs what another takes for text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// `$'…'` are quotes in which a backslash escapes.
+    Bash,
+    /// `$'…'` is a dollar and plain quotes.
+    Posix,
+}
 
 /// What stands between two parts. Operators of two characters are two operators with an empty part between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,12 +33,18 @@ pub(super) enum Operator {
 /// A command cut at its operators; there is one part more than there are operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cut<'a> {
+    pub(super) dialect: Dialect,
     pub(super) parts: Vec<&'a str>,
+    /// The parts with the space around them.
+    pub(super) pieces: Vec<&'a str>,
+    /// Where in each part a `$` begins `${`, `$[`, `$'` or `$"`, which can do more than name a variable: some shells run
+    /// what a value holds, and shells differ about where such quotes end.
+    pub(super) special: Vec<Vec<usize>>,
     pub(super) operators: Vec<Operator>,
     /// Whether all quotes and parentheses are closed.
     pub(super) closed: bool,
-    /// Whether there is a `${`, which can do more than name a variable: some shells run what a value holds.
-    pub(super) expands: bool,
+    /// Whether another dialect may cut it elsewhere.
+    differs: bool,
 }
 
 /// Where the reader is.
@@ -40,46 +55,69 @@ enum Inside {
     Backticks,
 }
 
+/// Every way in which shells cut a command: one, or one for each dialect.
+pub(super) fn cuts(text: &str) -> Vec<Cut<'_>> {
+    let first = cut(text, Dialect::Bash);
+    let second = first.differs.then(|| cut(text, Dialect::Posix));
+    std::iter::once(first).chain(second).collect()
+}
+
 /// Cuts a command at the operators that a shell would act on.
-pub(super) fn cut(text: &str) -> Cut<'_> {
+fn cut(text: &str, dialect: Dialect) -> Cut<'_> {
     let mut cutter = Cutter {
         text,
+        dialect,
         at: 0,
         from: 0,
         ranges: Vec::new(),
+        special: Vec::new(),
         operators: Vec::new(),
         inside: Vec::new(),
         in_backticks: false,
         closed: true,
-        expands: false,
+        differs: false,
     };
     while cutter.at < text.len() {
         cutter.step();
     }
     cutter.ranges.push(cutter.from..text.len());
+    let pieces: Vec<&str> = (cutter.ranges.iter().cloned())
+        .map(|range| &text[range])
+        .collect();
+    let mut special = cutter.special.into_iter().peekable();
+    let mut special_of = |range: &Range<usize>| {
+        let piece = &text[range.clone()];
+        let start = range.end - piece.trim_start().len();
+        let mut found = Vec::new();
+        while let Some(at) = special.next_if(|at| *at < range.end) {
+            found.push(at - start);
+        }
+        found
+    };
     Cut {
-        parts: cutter
-            .ranges
-            .into_iter()
-            .map(|range| text[range].trim())
-            .collect(),
+        dialect,
+        parts: pieces.iter().map(|piece| piece.trim()).collect(),
+        pieces,
+        special: cutter.ranges.iter().map(&mut special_of).collect(),
         operators: cutter.operators,
         closed: cutter.closed && cutter.inside.is_empty(),
-        expands: cutter.expands,
+        differs: cutter.differs,
     }
 }
 
 struct Cutter<'a> {
     text: &'a str,
+    dialect: Dialect,
     at: usize,
     /// Where the part began.
     from: usize,
     ranges: Vec<Range<usize>>,
+    special: Vec<usize>,
     operators: Vec<Operator>,
     inside: Vec<Inside>,
     in_backticks: bool,
     closed: bool,
-    expands: bool,
+    differs: bool,
 }
 
 impl Cutter<'_> {
@@ -99,13 +137,20 @@ impl Cutter<'_> {
                 self.at += 1;
             }
             (b'$', Some(b'(')) => self.operator(Operator::Substitute, 2),
-            (b'$', Some(b'{')) => {
-                self.expands = true;
+            (b'$', Some(b'{' | b'[')) => {
+                self.special.push(self.at);
                 self.at += 2;
             }
             (b'`', _) => self.operator(Operator::Backtick, 1),
             _ if quoted => self.at += 1,
-            (b'$', Some(b'\'')) => self.skip_quote(2, true),
+            (b'$', Some(next @ (b'\'' | b'"'))) => {
+                self.special.push(self.at);
+                self.differs = true;
+                match (self.dialect, next) {
+                    (Dialect::Bash, b'\'') => self.skip_quote(2, true),
+                    (Dialect::Bash | Dialect::Posix, _) => self.at += 1,
+                }
+            }
             (b'\'', _) => self.skip_quote(1, false),
             (b';', _) => self.operator(Operator::Semicolon, 1),
             (b'\n', _) => self.operator(Operator::Newline, 1),
@@ -184,52 +229,6 @@ impl Cutter<'_> {
     }
 }
 
-/// The words of a part without their quotes; quotes that are not closed end with the part.
-pub(super) fn words(part: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote: Option<char> = None;
-    let mut characters = part.chars().peekable();
-    while let Some(character) = characters.next() {
-        match (quote, character) {
-            (Some('\''), '\'') | (Some('"'), '"') => quote = None,
-            (Some('\''), _) => word.get_or_insert_default().push(character),
-            (None, '\'' | '"') => {
-                quote = Some(character);
-                word.get_or_insert_default();
-            }
-            (None, '$') if matches!(characters.peek(), Some('\'' | '"')) => {}
-            (_, '\\') => match characters.next() {
-                // A line that goes on.
-                Some('\n') | None => {}
-                Some(escaped) => word.get_or_insert_default().push(escaped),
-            },
-            (None, _) if character.is_whitespace() => words.extend(word.take()),
-            _ => word.get_or_insert_default().push(character),
-        }
-    }
-    words.extend(word);
-    words
-}
-
-/// Words as one command whose words a shell reads as given.
-pub(super) fn join(words: &[&str]) -> String {
-    let plain = |word: &str| {
-        !word.is_empty()
-            && word
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"_-./:=@%+,".contains(&byte))
-    };
-    let quoted: Vec<String> = words
-        .iter()
-        .map(|word| match word {
-            word if plain(word) => (*word).to_owned(),
-            word => format!("'{}'", word.replace('\'', r"'\''")),
-        })
-        .collect();
-    quoted.join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,7 +261,7 @@ mod tests {
             ("é;ü", "é·ü", true),
         ];
         for (text, parts, closed) in cases {
-            let cut = cut(text);
+            let cut = cut(text, Dialect::Bash);
             assert_eq!(cut.parts.join("·"), parts, "{text}");
             assert_eq!(cut.closed, closed, "{text}");
             assert_eq!(cut.parts.len(), cut.operators.len() + 1);
@@ -270,14 +269,12 @@ mod tests {
     }
 
     #[test]
-    fn words_lose_their_quotes_and_joined_words_keep_their_meaning() {
-        assert_eq!(
-            words(r#"r"m" -r\f  'a b' "" $'x'"#),
-            ["rm", "-rf", "a b", "", "x"]
-        );
-        let given = ["echo", "it's", "a;b", "", "$(x)", "plain-1.txt"];
-        let joined = join(&given);
-        assert_eq!(words(&joined), given);
-        assert_eq!(cut(&joined).parts.len(), 1);
+    fn quotes_that_only_some_shells_know_are_cut_both_ways() {
+        let cuts = cuts(r"echo $'a\'; b; : '\'");
+        let parts: Vec<String> = cuts.iter().map(|cut| cut.parts.join("·")).collect();
+        assert_eq!(parts, [r"echo $'a\'; b; : '\'", r"echo $'a\'·b·: '\'"]);
+        assert_eq!(cuts[1].special, [vec![5], vec![], vec![]]);
+        assert!(cuts[1].closed);
+        assert_eq!(super::cuts("grep 'a$' \"b$\"").len(), 1);
     }
 }
