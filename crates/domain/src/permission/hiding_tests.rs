@@ -190,6 +190,7 @@ fn options_of_wrappers_hide_no_command() {
         r"find . -exec sh -c 'rm x' \;",
         "fd a -x rm",
         "uv run rm x",
+        "uv run -i index rm x",
         "git submodule foreach 'rm x'",
         "A=1 B+=2 C[0]=3 rm x",
     ]);
