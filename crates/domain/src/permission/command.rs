@@ -148,6 +148,13 @@ impl Reader {
         if (here_document || !cut.closed) && text.contains('\n') {
             inner.extend(text.lines().map(str::to_owned));
         }
+        // Backticks end before the comment in them does.
+        let comments = cut.operators.iter().zip(&cut.parts[1..]);
+        inner.extend(
+            comments
+                .filter(|(operator, text)| **operator == Operator::Comment && text.contains('`'))
+                .map(|(_, text)| text.trim_start_matches('#').to_owned()),
+        );
         let written = cut.parts.iter().map(|part| (*part).to_owned()).collect();
         let as_cut = Sequence {
             commands: written,

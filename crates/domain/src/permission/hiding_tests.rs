@@ -240,6 +240,12 @@ fn the_language_of_the_shell_hides_no_command() {
         "/usr/bin/rm x",
         "r\\\nm x",
         "rm${IFS}-rf${IFS}x",
+        "$x rm x",
+        "$(true) rm x",
+        "env $x rm x",
+        "${x:-rm} a",
+        "${x:-rm a}",
+        "echo `# b` ; rm x",
         "rm\tx",
     ]);
 }

@@ -37,6 +37,10 @@ pub(super) fn readings(words: &[String]) -> Option<Readings> {
             open.push(at + 1);
             continue;
         }
+        // A variable or a substitution that is empty leaves the next word as the program.
+        if word.starts_with('$') {
+            open.push(at + 1);
+        }
         // The name of a function or of a process comes before its brace.
         if word == "function" {
             open.push(at + 2);
@@ -119,6 +123,13 @@ impl Readings {
         if let Some(braced) = braced(&words[at]) {
             self.scripts
                 .insert(format!("{braced} {}", arguments.join(" ")));
+        }
+        if let Some((_, value)) = words[at]
+            .strip_prefix("${")
+            .and_then(|word| word.split_once(['-', '=', '+']))
+        {
+            let command = format!("{value} {}", arguments.join(" "));
+            self.scripts.insert(command.replace('}', " "));
         }
         if program == "alias" {
             let values = arguments.iter().filter_map(|word| word.split_once('='));
