@@ -1,6 +1,9 @@
 //! `session/request_permission`: the agent asks before it acts, and learns which option was chosen.
 
-use domain::turn::{Answer, AskKind, OptionKind, Raw, ToolKind};
+use domain::{
+    permission::{Call, is_destructive},
+    turn::{Answer, AskKind, OptionKind, Raw},
+};
 use jsonrpc::ErrorObject;
 use serde_json::{Value, json, value::RawValue};
 
@@ -35,8 +38,7 @@ impl Permission {
         let kind = AskKind::Permission {
             tool: asked.tool.clone(),
             options: convert::options(&value["options"]),
-            // What is deleted is gone; other kinds do not say whether they can be undone.
-            destructive: asked.tool.kind == ToolKind::Delete,
+            destructive: is_destructive(&Call::of(&asked.tool, "")),
         };
         Ok(Permission {
             session: session.to_owned(),

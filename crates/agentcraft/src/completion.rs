@@ -142,7 +142,7 @@ mod tests {
         };
         for (path, id) in [
             ("agent run", "name"),
-            ("agent stop", "name"),
+            ("agent stop", "names"),
             ("agent create", "template"),
             ("agent chat", "session_id"),
             ("session close", "id"),

@@ -257,11 +257,20 @@ impl Repository {
         parent: Option<&str>,
     ) -> Result<String, String> {
         let tree = self.line(&["write-tree"]).await?;
+        self.commit_tree(message, parent, &tree).await
+    }
+
+    pub(crate) async fn commit_tree(
+        &self,
+        message: &str,
+        parent: Option<&str>,
+        tree: &str,
+    ) -> Result<String, String> {
         let mut args = vec!["commit-tree", "-m", message];
         if let Some(parent) = parent {
             args.extend(["-p", parent]);
         }
-        args.push(&tree);
+        args.push(tree);
         self.line(&args).await
     }
 

@@ -62,8 +62,11 @@ pub(super) fn run(
     if let Some(name) = &arguments.name {
         let answers = arguments.prompt != "-" && talk.screen.can_ask();
         let wanted = arguments.session_id.as_deref();
-        talk.session = match talk.join(&name.to_string(), wanted, answers, true) {
+        // A person sees an agent that is started for them at work. A script goes on when the agent has stopped again.
+        let start = talk.screen.can_ask();
+        talk.session = match talk.join(&name.to_string(), wanted, answers, start) {
             Ok(session) => Some(session),
+            Err(error) if is_code(&error, &["AGENT_NOT_ATTACHED"]) => None,
             // Not one of ours, so perhaps the program's own.
             Err(error) if is_foreign(wanted) && is_code(&error, &["GENERIC_BUSINESS"]) => None,
             Err(error) => return Err(error),

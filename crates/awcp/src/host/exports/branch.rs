@@ -61,9 +61,13 @@ impl Export {
         let shadow = self.shadow.git();
         let lent = shadow.with("GIT_INDEX_FILE", shadow.folder.join(LENT_INDEX));
         lent.stage(paths).await?;
-        // Its parent is known by name alone: history stays at home.
+        let tree = lent.line(&["write-tree"]).await?;
+        // Its parent is known by name alone: history stays at home. Git does not write what is there already, so no other
+        // delegation may have made the same commit.
         let lent = lent.with("GIT_ALTERNATE_OBJECT_DIRECTORIES", &home.objects);
-        let commit = lent.commit("What was lent", home.head.as_deref()).await?;
+        let message = format!("What was lent\n\nAs {}.", self.id);
+        let commit = lent.commit_tree(&message, home.head.as_deref(), &tree);
+        let commit = commit.await?;
         self.shadow.name(LENT, &commit).await?;
         shadow.write("shallow", format!("{commit}\n").as_bytes())?;
         let bundle = self.folder.join(BUNDLE).display().to_string();
