@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use agent_client_protocol_schema::v1::{CancelNotification, PromptRequest};
 use domain::turn::{EventKind, Raw, Stop};
-use engine::{DriverError, SessionSink, Turn};
+use engine::{DriverError, SessionSink, Turn, TurnOptions};
 use jsonrpc::ErrorObject;
 use serde_json::{
     json,
@@ -30,6 +30,7 @@ impl AcpDriver {
     ) -> Result<Stop, DriverError> {
         // ACP has no words for the options; instructions can be given in the prompt.
         let prompt = turn.told().into_owned();
+        let left_out = left_out(&turn.options);
         let Turn {
             session, cancel, ..
         } = turn;
@@ -41,6 +42,9 @@ impl AcpDriver {
             what: format!("take a turn in session {session:?}, which is not open"),
         })?;
         let sink = asking.sink;
+        if let Some(text) = left_out {
+            sink.emit(EventKind::Notice { text }, None);
+        }
         let mut running = RunningTurn {
             client: &self.client,
             session: &session,
@@ -99,6 +103,22 @@ impl AcpDriver {
 
 /// What the agent made of a request.
 type Answered = Result<Box<RawValue>, ErrorObject>;
+
+/// What was wished for and cannot be said to the agent, in words.
+fn left_out(options: &TurnOptions) -> Option<String> {
+    let wishes = [
+        ("a model", options.model.is_some()),
+        ("a number of steps", options.max_turns.is_some()),
+    ];
+    let wishes: Vec<&str> = wishes
+        .into_iter()
+        .filter_map(|(wish, is_there)| is_there.then_some(wish))
+        .collect();
+    (!wishes.is_empty()).then(|| {
+        let wishes = wishes.join(" and ");
+        format!("This agent cannot be given {wishes} for one turn; it goes by its own settings.")
+    })
+}
 
 /// A prompt that is not answered. If nobody waits for it any more the agent is told to stop.
 #[derive(Debug)]

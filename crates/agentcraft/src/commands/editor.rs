@@ -6,7 +6,8 @@ use std::{
 };
 
 use rustyline::{
-    Behavior, CompletionType, Config, ExternalPrinter, Helper, completion::Completer,
+    Behavior, Cmd, CompletionType, ConditionalEventHandler, Config, Event, EventContext,
+    EventHandler, ExternalPrinter, Helper, KeyEvent, Movement, RepeatCount, completion::Completer,
     error::ReadlineError, highlight::Highlighter, hint::Hinter, history::DefaultHistory,
     validate::Validator,
 };
@@ -27,6 +28,21 @@ pub(super) enum Typed {
     Interrupt,
     /// Ctrl-D on an empty line, or the terminal is gone.
     End,
+}
+
+/// Ctrl-C on a line with something in it takes the line back, as in a shell, and Ctrl-Y brings it again.
+struct ClearsLine;
+
+impl ConditionalEventHandler for ClearsLine {
+    fn handle(
+        &self,
+        _: &Event,
+        _: RepeatCount,
+        _: bool,
+        context: &EventContext<'_>,
+    ) -> Option<Cmd> {
+        (!context.line().is_empty()).then_some(Cmd::Kill(Movement::WholeBuffer))
+    }
 }
 
 /// Offers what may follow, given the line up to the cursor: where the last word begins, and what it may be.
@@ -74,7 +90,9 @@ impl Editor {
             .and_then(|builder| builder.history_ignore_dups(true))
             .map_err(failed)?
             .build();
-        let inner = rustyline::Editor::with_config(config).map_err(failed)?;
+        let mut inner = rustyline::Editor::with_config(config).map_err(failed)?;
+        let clears = EventHandler::Conditional(Box::new(ClearsLine));
+        inner.bind_sequence(KeyEvent::ctrl('C'), clears);
         Ok(Self {
             inner,
             history: None,

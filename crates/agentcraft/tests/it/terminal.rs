@@ -253,6 +253,39 @@ fn a_chat_answers_questions_and_shows_thoughts_and_plans() {
 }
 
 #[test]
+fn a_chat_says_that_somebody_has_closed_its_session() {
+    let daemon = started();
+    let mut chat = Pty::open(&daemon, 80, &["agent", "chat", "x"]);
+    chat.see("x> ");
+    let sessions = daemon.client().ok("session.list", json!({}));
+    let id = sessions[0]["sessionId"].as_str().unwrap().to_owned();
+    daemon
+        .client()
+        .ok("session.close", json!({"sessionId": id}));
+    chat.see("has been closed; press Enter");
+    chat.say("");
+    chat.see("the session is over");
+    assert_eq!(chat.end(), 0);
+}
+
+#[test]
+fn ctrl_c_takes_back_a_half_typed_line_and_two_slashes_reach_the_agent() {
+    let daemon = started();
+    let mut chat = Pty::open(&daemon, 80, &["agent", "chat", "x"]);
+    chat.see("x> ");
+    chat.press(b"half a thought");
+    chat.see("half a thought");
+    chat.press(b"\x03");
+    chat.say("//help");
+    chat.see("/burst");
+    chat.see("x> ");
+    chat.say("exit");
+    assert_eq!(chat.end(), 0);
+    let sessions = daemon.client().ok("session.list", json!({}));
+    assert_eq!(sessions[0]["turns"], 1, "{sessions}");
+}
+
+#[test]
 fn ctrl_c_cancels_the_turn_and_leaves_at_the_empty_prompt() {
     let daemon = daemon(json!({}));
     let mut chat = Pty::open(&daemon, 80, &["agent", "chat", "x"]);

@@ -1,5 +1,7 @@
 //! What each tool is given and gives back. The doc comments are the descriptions in the schemas.
 
+use std::num::NonZeroU64;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +16,7 @@ pub(crate) struct RunAgent {
     /// Milliseconds until the turn is cancelled; five minutes unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1), with = "i64")]
-    pub(crate) timeout_ms: Option<u64>,
+    pub(crate) timeout_ms: Option<NonZeroU64>,
 }
 
 /// `agentcraft_prompt_agent`.

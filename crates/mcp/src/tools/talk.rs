@@ -1,6 +1,6 @@
 //! The tools that take turns: with an agent that exists, and with one made just for it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, num::NonZeroU64};
 
 use rmcp::model::CallToolResult;
 use tracing::warn;
@@ -136,7 +136,7 @@ pub(super) async fn run(
     let mut link = daemon.connect().await?;
     let name = create(&mut link, template).await?;
     let options = RunOptions {
-        timeout_ms,
+        timeout_ms: timeout_ms.map(NonZeroU64::get),
         ..RunOptions::default()
     };
     let outcome = run_once(&mut link, &mut caller, &name, prompt, options).await;

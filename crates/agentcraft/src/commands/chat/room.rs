@@ -45,6 +45,7 @@ Type what the agent should do; it answers below. Tab completes, arrows edit and 
   /session   show the session and how to come back to it
   /cancel    end what the agent is doing
   /help      show this
+  //WORD     say /WORD to the agent, where it has a word that is one of ours
   exit       leave (also quit, Ctrl-D, or Ctrl-C at the empty prompt)
 Ctrl-C while the agent works cancels the turn; twice leaves.
 ";
@@ -61,6 +62,8 @@ struct Room<'a> {
     running: Option<u64>,
     cancelled: bool,
     lost: Option<CommandError>,
+    /// Somebody has closed the session.
+    is_over: bool,
 }
 
 /// Whether the chat goes on.
@@ -88,6 +91,7 @@ pub(super) fn run(
         running: None,
         cancelled: false,
         lost: None,
+        is_over: false,
     };
     room.screen.note(&format!(
         "talking to {agent}; /help shows what else there is"
@@ -97,9 +101,10 @@ pub(super) fn run(
     room.screen.print(&rest)?;
     stayed?;
     let id = &room.view.session;
-    Ok(room.screen.note(&format!(
-        "the session goes on: agentcraft session attach {id}"
-    ))?)
+    Ok(room.screen.note(&match room.is_over {
+        true => format!("the session is over; what was said: agentcraft session export {id}"),
+        false => format!("the session goes on: agentcraft session attach {id}"),
+    })?)
 }
 
 /// Sends a prompt; the answer comes when its turn is over.
@@ -134,6 +139,9 @@ impl Room<'_> {
             if let Some(error) = self.lost.take() {
                 return Err(error);
             }
+            if self.is_over {
+                return Ok(());
+            }
             let next = match self.joined.conversation.next(PAUSE) {
                 Some(input) => self.react(input)?,
                 None => {
@@ -166,7 +174,8 @@ impl Room<'_> {
                 }
             }
             // A cancel or an answer that came too late is no news.
-            Input::Answer { .. } | Input::Over(_) | Input::Nudge => {}
+            Input::Answer { .. } | Input::Nudge => {}
+            Input::Over(_) => self.is_over = true,
             Input::Interrupt if self.running.is_none() || self.cancelled => return Ok(Next::Leave),
             Input::Interrupt => self.cancel()?,
             Input::Lost(error) => return Err(error),
@@ -284,6 +293,10 @@ impl Room<'_> {
                 self.screen.print(&text)?;
             }
             prompt => {
+                let prompt = match prompt.strip_prefix('/') {
+                    Some(word) if word.starts_with('/') => word,
+                    _ => prompt,
+                };
                 self.cancelled = false;
                 if let Some(width) = self.screen.width() {
                     self.view.transcript.resize(width);
@@ -327,6 +340,7 @@ impl Room<'_> {
         if let Ok(pumped) = pumped {
             self.screen.print(&pumped.unprinted)?;
             self.lost = pumped.lost;
+            self.is_over |= pumped.is_over;
             for answer in pumped.answers {
                 self.react(answer)?;
             }
@@ -363,6 +377,7 @@ struct Pumped {
     /// Answers to calls; ours may end while we are asked something that another client answers.
     answers: Vec<Input>,
     lost: Option<CommandError>,
+    is_over: bool,
 }
 
 /// Shows events in whole lines until the line below is typed.
@@ -375,6 +390,7 @@ fn pump(
 ) -> Pumped {
     let mut unprinted = String::new();
     let (mut lost, mut answers) = (None, Vec::new());
+    let mut is_over = false;
     let mut printed = Instant::now();
     while !over.load(Ordering::Relaxed) {
         match conversation.next(PRINT_EVERY) {
@@ -399,11 +415,16 @@ fn pump(
                     unprinted.push_str(&text);
                 }
             }
+            Some(Input::Over(_)) => {
+                unprinted.push_str("the session has been closed; press Enter\n");
+                is_over = true;
+            }
             // In this mode Ctrl-C is a key of the editor.
-            Some(Input::Interrupt | Input::Over(_) | Input::Nudge) => {}
+            Some(Input::Interrupt | Input::Nudge) => {}
             Some(answer @ Input::Answer { .. }) => answers.push(answer),
         }
-        if printed.elapsed() >= PRINT_EVERY
+        let is_last = lost.is_some() || is_over;
+        if (is_last || printed.elapsed() >= PRINT_EVERY)
             && let Some(end) = unprinted.rfind('\n')
         {
             let rest = unprinted.split_off(end + 1);
@@ -413,7 +434,7 @@ fn pump(
             }
             printed = Instant::now();
         }
-        if lost.is_some() {
+        if is_last {
             break;
         }
     }
@@ -421,5 +442,6 @@ fn pump(
         unprinted,
         answers,
         lost,
+        is_over,
     }
 }
