@@ -98,14 +98,18 @@ fn a_step_of_a_workflow_names_its_agent_in_the_same_way() {
     );
 }
 
-#[test]
-fn a_peer_is_meant_by_its_name_and_its_token_stays_in_one_place() {
-    let peer = node().listening().start();
-    peer.template("echo", json!({"backend": {"type": "builtin"}}));
-    let mut there = peer.client();
-    there.ok("agent.create", json!({"name": "echo", "template": "echo"}));
-    there.ok("agent.start", json!({"name": "echo"}));
-    let here = node().listening().start();
+/// A node with an agent `echo` that others may ask.
+fn with_echo() -> TestDaemon {
+    let daemon = node().listening().start();
+    daemon.template("echo", json!({"backend": {"type": "builtin"}}));
+    let mut client = daemon.client();
+    client.ok("agent.create", json!({"name": "echo", "template": "echo"}));
+    client.ok("agent.start", json!({"name": "echo"}));
+    daemon
+}
+
+/// Makes a peer known here, and gives what it is called.
+fn added(here: &TestDaemon, peer: &TestDaemon) -> String {
     let token = here.scratch("peer.token");
     fs::create_dir_all(here.scratch("")).unwrap();
     fs::write(&token, peer.token()).unwrap();
@@ -117,7 +121,14 @@ fn a_peer_is_meant_by_its_name_and_its_token_stays_in_one_place() {
     let alias = listed
         .pointer("/0/alias")
         .or(listed.pointer("/peers/0/alias"));
-    let target = format!("peer:{}/echo", alias.unwrap().as_str().unwrap());
+    alias.unwrap().as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_peer_is_meant_by_its_name_and_its_token_stays_in_one_place() {
+    let peer = with_echo();
+    let here = node().listening().start();
+    let target = format!("peer:{}/echo", added(&here, &peer));
     let ran = here.cli(&["agent", "run", &target, "-p", "hello from afar"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.stdout.contains("hello from afar"), "{ran:?}");
@@ -132,27 +143,9 @@ fn a_peer_is_meant_by_its_name_and_its_token_stays_in_one_place() {
 
 #[test]
 fn an_agent_on_a_peer_follows_it_to_another_address_and_ends_with_the_pairing() {
-    let mut peer = node().listening().start();
-    peer.template("echo", json!({"backend": {"type": "builtin"}}));
-    let mut there = peer.client();
-    there.ok("agent.create", json!({"name": "echo", "template": "echo"}));
-    there.ok("agent.start", json!({"name": "echo"}));
+    let mut peer = with_echo();
     let here = node().listening().start();
-    let token = here.scratch("peer.token");
-    fs::create_dir_all(here.scratch("")).unwrap();
-    fs::write(&token, peer.token()).unwrap();
-    let token = token.to_str().unwrap().to_owned();
-    let add = |peer: &TestDaemon| {
-        let added = here.cli(&["peer", "add", &peer.url(), "--token-file", &token]);
-        assert_eq!(added.code, 0, "{added:?}");
-        let listed = here.cli(&["peer", "list", "-f", "json"]);
-        let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
-        let alias = listed
-            .pointer("/0/alias")
-            .or(listed.pointer("/peers/0/alias"));
-        alias.unwrap().as_str().unwrap().to_owned()
-    };
-    let alias = add(&peer);
+    let alias = added(&here, &peer);
     let created = here.cli(&[
         "agent",
         "create",
@@ -164,10 +157,9 @@ fn an_agent_on_a_peer_follows_it_to_another_address_and_ends_with_the_pairing() 
     let say = |words: &str| here.cli(&["agent", "prompt", "far", "-m", words]);
     let first = say("hello from afar");
     assert!(first.stdout.contains("hello from afar"), "{first:?}");
-    drop(there);
     peer.stop();
     peer.start();
-    assert_eq!(add(&peer), alias, "it is the same node");
+    assert_eq!(added(&here, &peer), alias, "it is the same node");
     let moved = say("hello again");
     assert_eq!(moved.code, 0, "{moved:?}");
     assert!(moved.stdout.contains("hello again"), "{moved:?}");
