@@ -15,7 +15,9 @@ use domain::{
     session::{ClientId, Lease, WhenBusy},
     turn::TurnId,
 };
-use engine::{AttachAs, CreateSession, EngineError, Keep, Loan, Note, Prompt, TurnOptions, chain};
+use engine::{
+    AttachAs, CreateSession, EngineError, Keep, Loan, Note, Prompt, Start, TurnOptions, chain,
+};
 use serde_json::json;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -161,7 +163,11 @@ impl TaskRun {
     }
 
     async fn begin_turn(&mut self, prompt: String) -> Result<(), EngineError> {
-        self.loan = self.face.engine.borrow(&self.agent).await?;
+        self.loan = self
+            .face
+            .engine
+            .borrow(&self.agent, Start::IfNeeded)
+            .await?;
         let session = self.session().await?;
         if let Some(loan) = &mut self.loan {
             loan.is_for(&session);

@@ -69,14 +69,22 @@ pub(crate) struct Conversation {
     interrupts: Interrupts,
 }
 
+/// Wakes the one who waits for the next thing.
+#[derive(Debug, Clone)]
+pub(crate) struct Waker(SyncSender<Input>);
+
+impl Waker {
+    pub(crate) fn wake(&self) {
+        let _ = self.0.try_send(Input::Nudge); // A full queue is being looked at anyway.
+    }
+}
+
 impl Conversation {
     pub(crate) fn open(outgoing: Outgoing, incoming: Incoming) -> Self {
         let (feed, inbox) = mpsc::sync_channel(INBOX_MAX);
-        let (reader, nudge) = (feed.clone(), feed.clone());
+        let (reader, waker) = (feed.clone(), Waker(feed.clone()));
         std::thread::spawn(move || read(incoming, &reader));
-        let interrupts = Interrupts::listen(move || {
-            let _ = nudge.try_send(Input::Nudge); // A full queue is being looked at anyway.
-        });
+        let interrupts = Interrupts::listen(move || waker.wake());
         Self {
             outgoing,
             inbox,
@@ -86,12 +94,9 @@ impl Conversation {
         }
     }
 
-    /// Wakes the one who waits in [`Conversation::next`], from another thread.
-    pub(crate) fn waker(&self) -> impl Fn() + Send + use<> {
-        let feed = self.feed.clone();
-        move || {
-            let _ = feed.try_send(Input::Nudge); // A full queue is being looked at anyway.
-        }
+    /// For other threads that have something to tell the one who waits in [`Conversation::next`].
+    pub(crate) fn waker(&self) -> Waker {
+        Waker(self.feed.clone())
     }
 
     /// Sends a call; its answer comes as an [`Input::Answer`] with this id.

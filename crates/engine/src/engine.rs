@@ -26,9 +26,9 @@ use platform::{Guardian, Owner, ProcessRef, Tasks};
 use store::{JournalQuery, JournalRow, Store};
 use tokio::sync::{mpsc, watch};
 
-pub use borrow::Loan;
+pub use borrow::{Loan, Start};
 pub(crate) use registry::Registry;
-pub use run::{RunAgent, RunResult, RunTemplate};
+pub use run::{OpenRun, RunAgent, RunResult, RunTemplate};
 pub(crate) use source::{AgentSource, Via, surroundings};
 
 use crate::{

@@ -26,7 +26,9 @@ pub use driver::{
     DriverSurroundings, Drivers, EndpointAgent, EndpointDrivers, OpenSession, Opened, PrintProgram,
     Rules, SessionSink, Turn, TurnOptions,
 };
-pub use engine::{Create, Engine, Loan, Overrides, Resolved, RunAgent, RunResult, RunTemplate};
+pub use engine::{
+    Create, Engine, Loan, OpenRun, Overrides, Resolved, RunAgent, RunResult, RunTemplate, Start,
+};
 pub use error::{EngineError, ErrorKind};
 pub use event_log::{EventLog, Page};
 pub use library::{FileProblems, Library, Validation};

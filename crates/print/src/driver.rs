@@ -326,6 +326,7 @@ impl PrintDriver {
         };
         match outcome.ended {
             Ended::Cancelled => Stop::Cancelled,
+            Ended::Lingered => heard.stop.unwrap_or(Stop::EndTurn),
             Ended::TimedOut => failed(format!(
                 "{name} did not finish within {} s and was ended",
                 limit.as_secs_f64()

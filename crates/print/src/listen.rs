@@ -1,6 +1,6 @@
 //! Listening to a program: what it prints becomes events of the session, each as it comes.
 
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
 
 use domain::turn::{Dialect, EventKind, Raw, Stop};
 use engine::SessionSink;
@@ -19,6 +19,19 @@ const CHUNK_BYTES: usize = 16 * 1024;
 
 /// How much of a line that is not JSON is kept for the words of a failure.
 const STRAY_CHARS_MAX: usize = 500;
+
+/// How long a program that has said how the turn went may be silent before it counts as done: some have something running that
+/// keeps them from ending.
+const LINGER_MAX: Duration = Duration::from_secs(5);
+
+/// How the listening ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Silence {
+    /// The stream has ended.
+    Over,
+    /// All is said, and the program does not end.
+    Lingers,
+}
 
 /// Hears one turn.
 pub(crate) struct Listener {
@@ -69,15 +82,16 @@ impl Listener {
         }
     }
 
-    /// Hears everything until the stream ends.
-    pub(crate) async fn listen(&mut self, source: impl AsyncRead + Unpin) {
+    /// Hears everything until the stream ends, or all is said.
+    pub(crate) async fn listen(&mut self, source: impl AsyncRead + Unpin) -> Silence {
         let heard = match self.ear {
             Ear::Lines(_) => self.lines(Lines::new(source)).await,
-            Ear::Text => self.text(source).await,
+            Ear::Text => self.text(source).await.map(|()| Silence::Over),
         };
-        if let Err(error) = heard {
+        heard.unwrap_or_else(|error| {
             tracing::debug!(%error, "the output of a program broke off");
-        }
+            Silence::Over
+        })
     }
 
     pub(crate) fn heard(self) -> Heard {
@@ -92,9 +106,19 @@ impl Listener {
         }
     }
 
-    async fn lines<R: AsyncRead + Unpin>(&mut self, mut lines: Lines<R>) -> io::Result<()> {
+    async fn lines<R: AsyncRead + Unpin>(&mut self, mut lines: Lines<R>) -> io::Result<Silence> {
         let mut session = None;
-        while let Some(line) = lines.next().await? {
+        loop {
+            let next = match self.stop {
+                None => lines.next().await,
+                Some(_) => match tokio::time::timeout(LINGER_MAX, lines.next()).await {
+                    Ok(next) => next,
+                    Err(_) => return Ok(Silence::Lingers),
+                },
+            };
+            let Some(line) = next? else {
+                return Ok(Silence::Over);
+            };
             let heard = match line {
                 Line::Whole(line) => self.line(line),
                 Line::TooLong => {
@@ -115,7 +139,6 @@ impl Listener {
             }
             self.sink.room().await;
         }
-        Ok(())
     }
 
     /// Returns the program's id of the conversation, if the line has it.

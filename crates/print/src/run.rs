@@ -7,7 +7,10 @@ use platform::{Exit, Group, OwnerTag, Pipes, Spawn, Stream};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
-use crate::{listen::Listener, program::Invocation};
+use crate::{
+    listen::{Listener, Silence},
+    program::Invocation,
+};
 
 /// What a program gets to end by itself after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
@@ -34,6 +37,8 @@ pub(crate) struct Run {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     Exit(Exit),
+    /// It had said all there is to say, and did not end.
+    Lingered,
     Cancelled,
     TimedOut,
 }
@@ -59,7 +64,7 @@ impl Run {
         let mut tail = Vec::new();
         let ended = {
             let mut reading = pin!(hear(pipes, stdin, listener, &mut tail));
-            let mut read = false;
+            let mut read = None;
             let mut deadline = pin!(tokio::time::sleep(limit));
             let mut exiting = pin!(group.reap_leftovers());
             let ended = loop {
@@ -67,7 +72,13 @@ impl Run {
                     () = cancel.cancelled() => break Ended::Cancelled,
                     () = stop.cancelled() => break Ended::Cancelled,
                     () = &mut deadline => break Ended::TimedOut,
-                    () = &mut reading, if !read => read = true,
+                    silence = &mut reading, if read.is_none() => match silence {
+                        Silence::Over => read = Some(silence),
+                        Silence::Lingers => {
+                            read = Some(silence);
+                            break Ended::Lingered;
+                        }
+                    },
                     exit = &mut exiting => break Ended::Exit(exit),
                 }
             };
@@ -75,11 +86,11 @@ impl Run {
             let mut ending = pin!(end(&group, ended));
             loop {
                 tokio::select! { biased;
-                    () = &mut reading, if !read => read = true,
+                    silence = &mut reading, if read.is_none() => read = Some(silence),
                     () = &mut ending => break,
                 }
             }
-            if !read {
+            if read.is_none() {
                 // Somebody outside the group may hold the pipe open; nobody waits for that one.
                 let _ = tokio::time::timeout(DRAIN_MAX, &mut reading).await;
             }
@@ -115,22 +126,28 @@ impl Run {
 async fn end(group: &Group, ended: Ended) {
     match ended {
         Ended::Exit(_) => {} // Everything is gone already.
-        Ended::Cancelled | Ended::TimedOut => {
+        Ended::Lingered | Ended::Cancelled | Ended::TimedOut => {
             group.end(GRACE).await;
         }
     }
 }
 
-/// Serves all three streams until the outputs have ended.
-async fn hear(pipes: Pipes, prompt: Option<String>, listener: &mut Listener, tail: &mut Vec<u8>) {
+/// Serves all three streams until the outputs have ended, or the program has said all and lingers.
+async fn hear(
+    pipes: Pipes,
+    prompt: Option<String>,
+    listener: &mut Listener,
+    tail: &mut Vec<u8>,
+) -> Silence {
     let feed = async {
         if let (Some(mut stdin), Some(prompt)) = (pipes.stdin, prompt) {
             let _ = stdin.write_all(prompt.as_bytes()).await; // A program need not read all of it.
         }
     };
     let listen = async {
-        if let Some(stdout) = pipes.stdout {
-            listener.listen(stdout).await;
+        match pipes.stdout {
+            Some(stdout) => listener.listen(stdout).await,
+            None => Silence::Over,
         }
     };
     let complain = async {
@@ -138,7 +155,17 @@ async fn hear(pipes: Pipes, prompt: Option<String>, listener: &mut Listener, tai
             keep_tail(stderr, tail).await;
         }
     };
-    tokio::join!(feed, listen, complain);
+    let mut beside = pin!(async { tokio::join!(feed, complain) });
+    let mut listen = pin!(listen);
+    tokio::select! { biased;
+        silence = &mut listen => {
+            if silence == Silence::Over {
+                beside.await;
+            }
+            silence
+        }
+        _ = &mut beside => listen.await,
+    }
 }
 
 /// The last part of a stream; the rest is read and dropped, so that the program never blocks.

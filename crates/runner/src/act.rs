@@ -34,6 +34,15 @@ pub(crate) struct Act {
 }
 
 impl Act {
+    /// The name that its processes carry. No other step has it, in no run: whatever carries it is killed when the step ends.
+    fn tag(&self) -> String {
+        let (agent, step) = (
+            &self.scene.node.around.agent,
+            surroundings::plain(&self.path),
+        );
+        format!("{agent}.{}.{}.{step}", self.run, self.ticket)
+    }
+
     /// The file for what a stream of this step has beyond what is kept of it.
     fn overflow(&self, stream: &str) -> PathBuf {
         let name = surroundings::plain(&self.path);

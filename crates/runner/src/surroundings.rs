@@ -68,19 +68,14 @@ impl Scene {
         &self.node.around.environment
     }
 
-    /// What a driver may use, with processes tagged as belonging to the step.
-    pub(crate) fn surroundings(&self, step: &str) -> DriverSurroundings {
+    /// What a driver may use, with its processes tagged so.
+    pub(crate) fn surroundings(&self, tag: String) -> DriverSurroundings {
         DriverSurroundings {
-            agent: tag(&self.node.around.agent, step),
+            agent: tag,
             workspace: self.cwd.clone(),
             ..self.node.around.clone()
         }
     }
-}
-
-/// A name that a process tag may have: letters, digits and dashes after the owner's.
-pub(crate) fn tag(owner: &str, step: &str) -> String {
-    format!("{owner}.{}", plain(step))
 }
 
 /// The path of a step as part of a name: letters, digits and dashes.

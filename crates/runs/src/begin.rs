@@ -8,7 +8,7 @@ use domain::{
     turn::TurnId,
 };
 use engine::{
-    AttachAs, CreateSession, EventReader, FirstTurn, Loan, Prompt, Sessions, TurnOptions,
+    AttachAs, CreateSession, EventReader, FirstTurn, Loan, Prompt, Sessions, Start, TurnOptions,
 };
 use platform::files::Fingerprint;
 
@@ -55,7 +55,7 @@ impl Runs {
         conversation: Conversation,
     ) -> Result<Begun, RunsError> {
         let agent = &record.agent;
-        let mut loan = self.engine().borrow(agent).await?;
+        let mut loan = self.engine().borrow(agent, Start::IfNeeded).await?;
         let (id, conversation) = self.find_session(record, conversation).await?;
         if let Some(loan) = &mut loan {
             loan.is_for(&id);

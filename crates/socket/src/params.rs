@@ -9,6 +9,9 @@ use crate::error::RpcError;
 /// The longest prompt: what is larger belongs into a file of the workspace.
 const PROMPT_MAX: usize = 1024 * 1024;
 
+/// The longest name of a client: as long as that of an agent with what it does.
+const CLIENT_MAX: usize = 128;
+
 /// Parses a request's parameters; absent ones count as an empty object.
 pub(crate) fn parse<P: DeserializeOwned>(params: Option<&RawValue>) -> Result<P, RpcError> {
     let text = params.map_or("{}", RawValue::get);
@@ -57,6 +60,17 @@ pub(crate) fn prompt(field: &str, text: &str) -> Result<(), RpcError> {
         return Err(RpcError::invalid_params(field, &message));
     }
     Ok(())
+}
+
+/// The name that a client gives itself, which others are shown.
+pub(crate) fn client(name: Option<&str>) -> Result<(), RpcError> {
+    match name {
+        Some(name) if name.len() > CLIENT_MAX || name.contains(char::is_control) => {
+            let message = format!("it has at most {CLIENT_MAX} bytes and no control characters");
+            Err(RpcError::invalid_params("clientId", &message))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// One of a few words.

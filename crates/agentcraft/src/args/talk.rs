@@ -41,7 +41,7 @@ pub(crate) struct RunArgs {
     #[arg(short, long)]
     pub(crate) template: Option<TargetArg>,
     /// What to tell it; `-` reads it from stdin
-    #[arg(short, long, value_name = "TEXT")]
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) prompt: String,
     /// Model to use, where the agent lets us choose
     #[arg(long)]
@@ -74,7 +74,7 @@ pub(crate) struct PromptArgs {
     #[arg(value_name = "TARGET")]
     pub(crate) name: TargetArg,
     /// What to tell it; `-` reads it from stdin
-    #[arg(short, long, value_name = "TEXT")]
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) message: String,
     /// Go on with this session
     #[arg(long, value_name = "ID")]

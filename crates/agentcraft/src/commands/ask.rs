@@ -49,19 +49,21 @@ pub(super) fn meant(ask: &Ask, typed: &str) -> Option<Answer> {
     })
 }
 
-/// Asks the person at the terminal of this process, wherever stdin and stdout lead. Who leaves says no.
-pub(super) fn on_terminal(ask: &Ask) -> Answer {
+/// Asks the person at the terminal of this process, wherever stdin and stdout lead. Who leaves says no; who presses Ctrl-C wants
+/// to end the whole of it, and nothing is answered.
+pub(super) fn on_terminal(ask: &Ask) -> Option<Answer> {
     let Ok(mut editor) = Editor::on_terminal() else {
-        return ask.kind.denial();
+        return Some(ask.kind.denial());
     };
     loop {
         match editor.read(&prompt(ask)) {
             Ok(Typed::Line(line)) => {
                 if let Some(answer) = meant(ask, &line) {
-                    return answer;
+                    return Some(answer);
                 }
             }
-            Ok(Typed::Interrupt | Typed::End) | Err(_) => return ask.kind.denial(),
+            Ok(Typed::Interrupt) => return None,
+            Ok(Typed::End) | Err(_) => return Some(ask.kind.denial()),
         }
     }
 }

@@ -94,7 +94,11 @@ pub(super) fn run(
             Pause::Cancelled => return Err(following.ended("the run was cancelled")),
             Pause::Failed(message) => return Err(following.ended(&message)),
             Pause::Awaits { run, kind } => {
-                events = following.answer(&run, *kind, events.seen(), can_ask)?;
+                let Some(resumed) = following.answer(&run, *kind, events.seen(), can_ask)? else {
+                    following.interrupt(&events)?;
+                    return Err(following.ended("the run was cancelled"));
+                };
+                events = resumed;
             }
         }
     }
@@ -169,27 +173,31 @@ impl Following<'_> {
         }
     }
 
-    /// Answers what the run awaits; where there is nobody to ask, the answer is no.
+    /// Answers what the run awaits; where there is nobody to ask, the answer is no. Nothing goes on after Ctrl-C.
     fn answer(
         &mut self,
         run: &str,
         kind: AskKind,
         seen: u64,
         can_ask: bool,
-    ) -> Result<RunStream, CommandError> {
+    ) -> Result<Option<RunStream>, CommandError> {
         let ask = asked(run, kind);
         let answer = if can_ask {
             ask::on_terminal(&ask)
         } else {
             self.screen
                 .note("the run awaits an answer and nobody is here to give it: answered no")?;
-            ask.kind.denial()
+            Some(ask.kind.denial())
+        };
+        let Some(answer) = answer else {
+            return Ok(None);
         };
         let message = Message::new("user", vec![Part::text(words(&ask.kind, answer))]);
         let resumed = self
             .runtime
             .block_on(self.client.resume(run, message, seen));
-        resumed.map_err(|error| failed(error, self.format, self.screen))
+        let resumed = resumed.map_err(|error| failed(error, self.format, self.screen))?;
+        Ok(Some(resumed))
     }
 
     fn ended(&mut self, message: &str) -> CommandError {

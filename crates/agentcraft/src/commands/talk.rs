@@ -1,8 +1,8 @@
 //! `agentcraft agent run` and `agent prompt`: one prompt, its answer as it comes.
 //!
-//! A session of its own is opened on the agent's way, if one is open, so that the answer streams. Without one the daemon
-//! starts the agent for the prompt, and everything comes at the end.
+//! A run is sent the events of its session by the daemon, which opens one for it; a prompt joins a session first.
 
+mod question;
 mod reading;
 mod turn;
 
@@ -19,6 +19,7 @@ use wire::daemon::{
     SessionCancelParams, SessionCreateParams, SessionEventsParams,
 };
 
+use question::Question;
 pub(super) use reading::{PROMPT_MAX, prompt_text};
 pub(super) use turn::{OwnTurn, Step};
 
@@ -27,7 +28,7 @@ use crate::{
     args::{PromptArgs, RunArgs, TalkFormat},
     config::Config,
     connection::Connection,
-    conversation::{Conversation, Input, kind_of, read_as},
+    conversation::{Conversation, Input, SessionEvent, read_as},
     error::CommandError,
     exit::Exit,
     render::{Screen, Stream, Symbols},
@@ -45,10 +46,12 @@ struct Talk<'a> {
     screen: &'a mut Screen,
     stream: Stream,
     prompt: String,
-    /// Whose events are shown; none where the daemon starts the agent for the prompt.
+    /// Whose events are shown; a run learns it with the first of them.
     session: Option<String>,
     /// What the agent waits for.
     asks: VecDeque<Ask>,
+    /// The first of it, at the terminal.
+    question: Option<Question>,
 }
 
 pub(super) fn run(
@@ -59,19 +62,7 @@ pub(super) fn run(
     let prompt = prompt_text(&arguments.prompt)?;
     let format = arguments.output.format;
     let mut talk = Talk::open(config, format, prompt.clone(), screen)?;
-    if let Some(name) = &arguments.name {
-        let answers = arguments.prompt != "-" && talk.screen.can_ask();
-        let wanted = arguments.session_id.as_deref();
-        // A person sees an agent that is started for them at work. A script goes on when the agent has stopped again.
-        let start = talk.screen.can_ask();
-        talk.session = match talk.join(&name.to_string(), wanted, answers, start) {
-            Ok(session) => Some(session),
-            Err(error) if is_code(&error, &["AGENT_NOT_ATTACHED"]) => None,
-            // Not one of ours, so perhaps the program's own.
-            Err(error) if is_foreign(wanted) && is_code(&error, &["GENERIC_BUSINESS"]) => None,
-            Err(error) => return Err(error),
-        };
-    }
+    let answers = arguments.prompt != "-" && talk.screen.can_ask();
     let system_prompt_file = arguments.system_prompt_file.as_deref().map(absolute);
     let params = RunParams {
         name: arguments.name.as_ref().map(ToString::to_string),
@@ -82,15 +73,17 @@ pub(super) fn run(
                 .transpose()?
                 .map(|path| path.to_string_lossy().into_owned()),
             append_system_prompt: arguments.append_system_prompt,
-            session_id: talk.session.clone().or(arguments.session_id),
+            session_id: arguments.session_id,
             timeout_ms: arguments.timeout,
             max_turns: arguments.max_turns,
             model: arguments.model,
         },
         cleanup: arguments.template.is_some().then_some(!arguments.keep),
+        stream: true,
+        answers,
     };
     let call = talk.conversation.send("agent.run", &params)?;
-    let result = talk.finish("agent.run", call, format)?;
+    let result = talk.finish("agent.run", call)?;
     let goes_on = arguments.template.is_none() || arguments.keep;
     talk.conclude(&result, format, goes_on)
 }
@@ -105,7 +98,7 @@ pub(super) fn prompt(
     let mut talk = Talk::open(config, format, message.clone(), screen)?;
     let answers = arguments.message != "-" && talk.screen.can_ask();
     let name = arguments.name.to_string();
-    let session = talk.join(&name, arguments.session_id.as_deref(), answers, false)?;
+    let session = talk.join(&name, arguments.session_id.as_deref(), answers)?;
     talk.session = Some(session.clone());
     let params = AgentPromptParams {
         name,
@@ -113,7 +106,7 @@ pub(super) fn prompt(
         session_id: Some(session),
     };
     let call = talk.conversation.send("agent.prompt", &params)?;
-    let result = talk.finish("agent.prompt", call, format)?;
+    let result = talk.finish("agent.prompt", call)?;
     talk.conclude(&result, format, true)
 }
 
@@ -134,17 +127,16 @@ impl<'a> Talk<'a> {
             prompt,
             session: None,
             asks: VecDeque::new(),
+            question: None,
         })
     }
 
-    /// The session that the prompt goes to: the one asked for, or a new one. An agent that does not run is started for
-    /// it if `start` says so.
+    /// The session that the prompt goes to: the one asked for, or a new one.
     fn join(
         &mut self,
         agent: &str,
         session: Option<&str>,
         answers: bool,
-        start: bool,
     ) -> Result<String, CommandError> {
         let client_id = Some("command".to_owned());
         let view: SessionView = match session {
@@ -154,7 +146,6 @@ impl<'a> Talk<'a> {
                     session_id: session.to_owned(),
                     client_id,
                     answers,
-                    start,
                     ..SessionAttachParams::default()
                 },
             )?,
@@ -165,7 +156,6 @@ impl<'a> Talk<'a> {
                     client_id,
                     stream: true,
                     answers,
-                    start,
                     ..SessionCreateParams::default()
                 },
             )?,
@@ -174,42 +164,24 @@ impl<'a> Talk<'a> {
     }
 
     /// Shows the turn until its answer and its last event are there.
-    fn finish(
-        &mut self,
-        method: &str,
-        call: u64,
-        format: TalkFormat,
-    ) -> Result<Box<RawValue>, CommandError> {
+    fn finish(&mut self, method: &str, call: u64) -> Result<Box<RawValue>, CommandError> {
         let mut own = OwnTurn::new(&self.prompt);
         let mut result: Option<(Box<RawValue>, Instant)> = None;
         let mut cancelled = false;
         loop {
             if let Some((answer, at)) = &result
-                && (self.session.is_none()
-                    || own.is_over_after(&read_as(method, answer)?)
-                    || at.elapsed() > LATE)
+                && (own.is_over_after(&read_as(method, answer)?) || at.elapsed() > LATE)
             {
                 let answer = answer.clone();
-                if self.session.is_none() {
-                    self.catch_up(&read_as(method, &answer)?, format)?;
-                }
                 self.stream.close(self.screen)?;
                 return Ok(answer);
             }
             match self.conversation.next(PAUSE) {
                 None | Some(Input::Nudge) => {
                     self.stream.pause(self.screen)?;
-                    self.answer()?;
+                    self.ask()?;
                 }
-                Some(Input::Event(event)) if Some(&event.session_id) == self.session.as_ref() => {
-                    let kind = event.kind();
-                    if own.takes(kind.as_ref()) != Step::Skip {
-                        self.stream
-                            .event(&event.event, kind.as_ref(), self.screen)?;
-                        note_asks(&mut self.asks, kind.as_ref());
-                    }
-                }
-                Some(Input::Event(_)) => {}
+                Some(Input::Event(event)) => self.event(&event, &mut own)?,
                 Some(Input::Answer { id, result: answer }) if id == call => {
                     let answer = answer.inspect_err(|_| {
                         let _ = self.stream.close(self.screen); // The error is what counts.
@@ -221,6 +193,27 @@ impl<'a> Talk<'a> {
                 Some(Input::Lost(error)) => return Err(error),
             }
         }
+    }
+
+    fn event(&mut self, event: &SessionEvent, own: &mut OwnTurn) -> Result<(), CommandError> {
+        let session = self.session.get_or_insert_with(|| event.session_id.clone());
+        if *session != event.session_id {
+            return Ok(());
+        }
+        let kind = event.kind();
+        if own.takes(kind.as_ref()) == Step::Skip {
+            return Ok(());
+        }
+        note_asks(&mut self.asks, kind.as_ref());
+        // Somebody else was faster, or the turn is over.
+        let is_settled =
+            |question: &mut Question| !self.asks.iter().any(|ask| question.is(&ask.id));
+        if let Some(question) = self.question.take_if(is_settled) {
+            question.take_away();
+        }
+        self.stream
+            .event(&event.event, kind.as_ref(), self.screen)?;
+        Ok(())
     }
 
     /// Cancels at the first Ctrl-C, leaves at the second.
@@ -242,35 +235,26 @@ impl<'a> Talk<'a> {
     }
 
     /// Asks the person at the terminal what the agent asks, if there is one.
-    fn answer(&mut self) -> Result<(), CommandError> {
+    fn ask(&mut self) -> Result<(), CommandError> {
         let Some(session) = &self.session else {
             return Ok(());
         };
-        if !self.screen.can_ask() {
+        let (Some(first), true) = (self.asks.front(), self.screen.can_ask()) else {
             return Ok(());
-        }
-        while let Some(question) = self.asks.pop_front() {
-            self.stream.close(self.screen)?;
-            let answer = ask::on_terminal(&question);
-            let params = ask::params(session, &question, answer);
+        };
+        self.stream.close(self.screen)?;
+        let has_moved = self.screen.has_moved();
+        let question = match &mut self.question {
+            Some(question) => question,
+            none => none.insert(Question::open(first.clone(), self.conversation.waker())?),
+        };
+        if let Some(answer) = question.answer() {
+            let params = ask::params(session, question.asks(), answer);
             self.conversation.send("session.answer", &params)?;
-        }
-        Ok(())
-    }
-
-    /// What an agent that was started for the prompt has said, once it is known.
-    fn catch_up(&mut self, result: &PromptResult, format: TalkFormat) -> Result<(), CommandError> {
-        if format == TalkFormat::Text {
-            self.stream.answer(&result.text, self.screen)?;
-            return Ok(());
-        }
-        // Without the events the result alone has to do.
-        let events = events(&mut self.conversation, &result.session_id).unwrap_or_default();
-        let begins =
-            |event: &RawValue| matches!(kind_of(event), Some(EventKind::TurnStarted { .. }));
-        let first = events.iter().rposition(|event| begins(event)).unwrap_or(0);
-        for event in &events[first..] {
-            self.screen.line(event.get())?;
+            self.question = None;
+            self.asks.pop_front();
+        } else {
+            question.show(has_moved);
         }
         Ok(())
     }
@@ -353,14 +337,4 @@ pub(super) fn seq(event: &RawValue) -> u64 {
         .get("seq")
         .and_then(Value::as_u64)
         .unwrap_or(u64::MAX - 1)
-}
-
-/// Whether a session is named that is none of ours.
-fn is_foreign(session: Option<&str>) -> bool {
-    session.is_some_and(|id| !id.starts_with("s-"))
-}
-
-/// Whether the daemon answered with one of these constants.
-pub(super) fn is_code(error: &CommandError, codes: &[&str]) -> bool {
-    matches!(error, CommandError::Remote(remote) if codes.contains(&remote.error_code.as_str()))
 }

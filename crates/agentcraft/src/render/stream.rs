@@ -156,23 +156,6 @@ impl Stream {
         }
     }
 
-    /// An answer that came in one piece.
-    pub(crate) fn answer(&mut self, text: &str, screen: &mut Screen) -> io::Result<()> {
-        match &mut self.layout {
-            Layout::Json => Ok(()),
-            Layout::Terminal { transcript, .. } => {
-                let text = transcript.event(&EventKind::Text {
-                    text: text.to_owned(),
-                });
-                screen.print(&text)
-            }
-            Layout::Pipe { .. } => {
-                self.open_line = !text.is_empty() && !text.ends_with('\n');
-                screen.print(text)
-            }
-        }
-    }
-
     /// Nothing has come for a moment.
     pub(crate) fn pause(&mut self, screen: &mut Screen) -> io::Result<()> {
         match &mut self.layout {

@@ -131,7 +131,9 @@ impl Transcript {
                 self.fresh.push(ask.id.clone());
                 String::new()
             }
-            EventKind::AskSettled { ask, answer, by } => {
+            EventKind::AskSettled {
+                ask, answer, by, ..
+            } => {
                 let known = self.asks.remove(ask);
                 self.fresh.retain(|fresh| fresh != ask);
                 if self.own_answers.remove(ask) {

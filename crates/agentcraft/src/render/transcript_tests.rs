@@ -95,6 +95,7 @@ fn what_the_reader_did_is_not_told_to_them() {
             ask: AskId("ask-1".to_owned()),
             answer: domain::turn::Answer::Declined,
             by: None,
+            why: None,
         },
         EventKind::TurnStarted {
             turn: TurnId(2),

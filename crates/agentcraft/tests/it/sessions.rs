@@ -1,6 +1,7 @@
 //! Conversations: streamed, shared, decided once, and there again after everything else has gone.
 
 mod limits;
+mod withdrawn;
 
 use std::{collections::BTreeMap, fs, io::Write, os::unix::net::UnixStream};
 

@@ -5,6 +5,7 @@
     reason = "A test that cannot go on says so by panicking."
 )]
 
+mod asking;
 pub(crate) mod pty;
 mod tmux;
 

@@ -83,6 +83,9 @@ pub enum EventKind {
         /// The client that answered, `policy`, or nobody.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
+        /// The rule that decided, where the policy did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
     },
     /// A file that the turn left changed in the workspace.
     Artifact {

@@ -75,20 +75,29 @@ pub struct Loan {
     own: Option<String>,
 }
 
+/// Whether an agent that does not run is started for whoever borrows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    IfNeeded,
+    /// It is only kept from stopping while it runs for others.
+    Never,
+}
+
 impl Engine {
     /// Starts an agent that does not run for as long as the loan lives, or joins those for whom it was started. Nothing is
     /// lent where the agent runs for its own sake, or needs no process.
-    pub async fn borrow(&self, name: &Name) -> Result<Option<Loan>, EngineError> {
+    pub async fn borrow(&self, name: &Name, start: Start) -> Result<Option<Loan>, EngineError> {
         let gate = self.borrowers().gate(name);
         let passed = gate.lock().await;
-        let borrowed = self.borrow_alone(name).await;
+        let borrowed = self.borrow_alone(name, start).await;
         drop(passed);
         self.borrowers().tidy(name, gate);
         borrowed
     }
 
-    async fn borrow_alone(&self, name: &Name) -> Result<Option<Loan>, EngineError> {
-        if !self.borrowers().is_lent(name) && self.sessions().via(name)?.is_some() {
+    async fn borrow_alone(&self, name: &Name, start: Start) -> Result<Option<Loan>, EngineError> {
+        let is_lent = self.borrowers().is_lent(name);
+        if !is_lent && (start == Start::Never || self.sessions().via(name)?.is_some()) {
             return Ok(None);
         }
         self.borrowers().join(name);

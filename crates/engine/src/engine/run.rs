@@ -1,7 +1,10 @@
 //! One prompt and its answer, for callers that want no conversation: with an agent, or with a template of which an agent
 //! is made just for that.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use domain::{
     Name,
@@ -11,7 +14,7 @@ use domain::{
 };
 use platform::files::{self, Fingerprint};
 
-use super::{Create, Engine, Overrides, source::Via};
+use super::{Create, Engine, Loan, Overrides, Start, source::Via};
 use crate::{CreateSession, EngineError, Prompt, TurnOptions, TurnOutcome, session::is_own};
 
 /// How long a prompt may take unless the caller says otherwise.
@@ -61,26 +64,43 @@ pub struct RunResult {
     pub artifacts: Vec<(String, FileChange)>,
 }
 
+/// A run whose session is open and whose prompt is not given yet, so that somebody can look on from its first word. Dropping it
+/// gives everything back.
+#[derive(Debug)]
+pub struct OpenRun {
+    engine: Engine,
+    run: RunAgent,
+    session: String,
+    workspace: PathBuf,
+    before: Fingerprint,
+    held: Held,
+}
+
+/// What is given back when a run is over.
+#[derive(Debug)]
+struct Held {
+    loan: Option<Loan>,
+    cleanup: Cleanup,
+}
+
 impl Engine {
-    /// Prompts an agent: through its process if it runs, else through a program run for this prompt, else by starting
-    /// it for as long as the prompt takes.
-    pub async fn run(&self, mut run: RunAgent) -> Result<RunResult, EngineError> {
-        self.refuse_when_closing()?;
-        self.read_system_prompt(&mut run.options).await?;
-        let borrowed = self.borrow(&run.name).await?;
-        let result = self.run_open(&run).await;
-        if let Some(mut loan) = borrowed {
-            let own = result.as_ref().ok().map(|result| result.session.as_str());
-            if let Some(own) = own.or(run.session.as_deref()) {
-                loan.is_for(own);
-            }
-            loan.give_back().await;
-        }
-        result
+    /// Prompts an agent, and waits for the answer.
+    pub async fn run(&self, run: RunAgent) -> Result<RunResult, EngineError> {
+        self.open_run(run).await?.finish().await
     }
 
-    /// Prompts an agent that is made for it and, unless told otherwise, destroyed afterwards.
-    pub async fn run_template(&self, run: RunTemplate) -> Result<RunResult, EngineError> {
+    /// Gets an agent ready for a prompt: its process if it runs, else a program run for this prompt, else it is started for
+    /// as long as the prompt takes.
+    pub async fn open_run(&self, run: RunAgent) -> Result<OpenRun, EngineError> {
+        let cleanup = Cleanup {
+            engine: self.clone(),
+            name: None,
+        };
+        self.get_ready(run, cleanup).await
+    }
+
+    /// Makes an agent for one prompt, which is destroyed afterwards unless told otherwise.
+    pub async fn open_template_run(&self, run: RunTemplate) -> Result<OpenRun, EngineError> {
         let name = Name::parse(&format!(
             "run-{}",
             &uuid::Uuid::new_v4().simple().to_string()[..12]
@@ -97,8 +117,7 @@ impl Engine {
             overrides,
         })
         .await?;
-        // Destroyed also when the asker leaves.
-        let guard = Cleanup {
+        let cleanup = Cleanup {
             engine: self.clone(),
             name: run.cleanup.then(|| name.clone()),
         };
@@ -109,24 +128,43 @@ impl Engine {
             session: None,
             by: None,
         };
-        let result = self.run(run).await;
-        guard.finish().await;
-        result
+        self.get_ready(run, cleanup).await
     }
 
-    async fn run_open(&self, run: &RunAgent) -> Result<RunResult, EngineError> {
+    async fn get_ready(&self, mut run: RunAgent, cleanup: Cleanup) -> Result<OpenRun, EngineError> {
+        let mut held = Held {
+            loan: None,
+            cleanup,
+        };
+        match self.prepare(&mut run, &mut held).await {
+            Ok((session, workspace, before)) => Ok(OpenRun {
+                engine: self.clone(),
+                run,
+                session,
+                workspace,
+                before,
+                held,
+            }),
+            Err(error) => {
+                held.give_back(run.session.as_deref()).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The session, the workspace, and what is in it before the prompt.
+    async fn prepare(
+        &self,
+        run: &mut RunAgent,
+        held: &mut Held,
+    ) -> Result<(String, PathBuf, Fingerprint), EngineError> {
+        self.refuse_when_closing()?;
+        self.read_system_prompt(&mut run.options).await?;
+        held.loan = self.borrow(&run.name, Start::IfNeeded).await?;
         let workspace = self.sessions().workspace(&run.name)?;
         let before = self.fingerprint(&workspace).await?;
         let session = self.session_for(run).await?;
-        let outcome = self.turn(&session, run).await?;
-        let after = self.fingerprint(&workspace).await?;
-        Ok(RunResult {
-            text: outcome.text,
-            stop: outcome.stop,
-            session,
-            agent: run.name.clone(),
-            artifacts: changes(&before, &after),
-        })
+        Ok((session, workspace, before))
     }
 
     /// Most agents have to be told the words: they have no option for a file, and a missing one would be left out.
@@ -204,6 +242,45 @@ impl Engine {
     }
 }
 
+impl OpenRun {
+    /// Where its events are.
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// Says which client asks, which may want to take it back.
+    pub fn asked_by(&mut self, client: ClientId) {
+        self.run.by = Some(client);
+    }
+
+    /// Gives the prompt, waits for the answer, and gives back what was borrowed or made for it.
+    pub async fn finish(self) -> Result<RunResult, EngineError> {
+        let outcome = self.engine.turn(&self.session, &self.run).await;
+        let after = self.engine.fingerprint(&self.workspace).await;
+        self.held.give_back(Some(&self.session)).await;
+        let outcome = outcome?;
+        Ok(RunResult {
+            text: outcome.text,
+            stop: outcome.stop,
+            session: self.session,
+            agent: self.run.name,
+            artifacts: changes(&self.before, &after?),
+        })
+    }
+}
+
+impl Held {
+    async fn give_back(self, session: Option<&str>) {
+        if let Some(mut loan) = self.loan {
+            if let Some(session) = session {
+                loan.is_for(session);
+            }
+            loan.give_back().await;
+        }
+        self.cleanup.finish().await;
+    }
+}
+
 /// What differs between two looks at a folder.
 fn changes(before: &Fingerprint, after: &Fingerprint) -> Vec<(String, FileChange)> {
     let changed = after
@@ -219,7 +296,8 @@ fn changes(before: &Fingerprint, after: &Fingerprint) -> Vec<(String, FileChange
         .collect()
 }
 
-/// Destroys the agent of a run, at the latest when it is dropped.
+/// Destroys the agent of a run, at the latest when it is dropped: the asker may leave.
+#[derive(Debug)]
 struct Cleanup {
     engine: Engine,
     name: Option<Name>,

@@ -1,6 +1,6 @@
 //! Asks on their way to a decision: the policy first, then whoever is there, then nobody.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, future::poll_fn, task::Poll};
 
 use domain::{
     permission::{self, Audience, Call, Policy},
@@ -122,6 +122,28 @@ impl OpenAsks {
         if let Some(waiting) = self.waiting.remove(ask) {
             let _ = waiting.send(answer); // The turn may have withdrawn its question.
         }
+    }
+
+    /// Resolves when the turn no longer waits for one of them.
+    pub(super) async fn withdrawal(&mut self) {
+        poll_fn(|context| {
+            // Each of them is looked at, so that each of them wakes us.
+            let withdrawn = self
+                .waiting
+                .values_mut()
+                .filter_map(|answer| answer.poll_closed(context).is_ready().then_some(()))
+                .count();
+            match withdrawn {
+                0 => Poll::Pending,
+                _ => Poll::Ready(()),
+            }
+        })
+        .await;
+    }
+
+    /// Lets go of an ask, whatever became of it.
+    pub(super) fn forget(&mut self, ask: &AskId) {
+        self.waiting.remove(ask);
     }
 
     /// Asks that the turn no longer waits for.

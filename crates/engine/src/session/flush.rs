@@ -88,12 +88,12 @@ fn journal_entry(session: &str, agent: &Name, event: &Event) -> Option<Change> {
         EventKind::Ask(_) => "ask.opened",
         EventKind::AskSettled { .. } => "ask.settled",
         EventKind::Artifact { .. } => "artifact",
+        EventKind::Notice { .. } => "notice",
         EventKind::Text { .. }
         | EventKind::Thought { .. }
         | EventKind::ToolUpdate(_)
         | EventKind::Plan { .. }
         | EventKind::Usage(_)
-        | EventKind::Notice { .. }
         | EventKind::Other { .. } => return None,
     };
     let mut body = serde_json::to_string(&event.kind).expect("an event has only text keys");

@@ -36,6 +36,7 @@ use super::{
 use crate::{
     AskRequest, EngineError, EventLog, SessionSink, agent::chain, clock, engine::AgentSource,
 };
+use deciding::Settled;
 use keeping::Kept;
 
 /// Commands that may wait at one session.
@@ -191,6 +192,7 @@ impl SessionTask {
                 () = stop.cancelled() => break,
                 Some(finished) = done.recv() => self.on_done(finished).await,
                 Some(request) = asks.recv() => self.on_ask(request).await,
+                () = self.asks.withdrawal() => {}
                 command = inbox.recv() => match command {
                     Some(command) => self.on_command(command).await,
                     None => break, // The engine is gone.
@@ -347,6 +349,7 @@ impl SessionTask {
     async fn on_done(&mut self, done: Done) {
         let Done { turn, stop } = done;
         self.askers.remove(&turn);
+        self.decline_open_asks().await; // An agent that died left them open.
         self.record.agent_session = self.slot.conversation();
         self.record.running = None;
         self.record.last_activity_at = clock::now();
@@ -402,7 +405,9 @@ impl SessionTask {
             Effect::Begin { turn } => self.begin(turn).await,
             Effect::CancelTurn { .. } => self.cancel.cancel(),
             Effect::Settle { ask, answer, by } => {
-                self.settle(ask, answer, by.map(|client| client.0)).await;
+                let by = by.map(|client| client.0);
+                let why = None;
+                self.settle(ask, Settled { answer, by, why }).await;
             }
             Effect::Drop { turns } => {
                 self.prompts.retain(|(turn, _)| !turns.contains(turn));

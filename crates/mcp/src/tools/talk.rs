@@ -231,6 +231,7 @@ mod tests {
             response: "so far".to_owned(),
             text: "so far".to_owned(),
             session_id: "s".to_owned(),
+            truncated: false,
             stop_reason: stop_reason.to_owned(),
             error: error.map(str::to_owned),
             instance_name: None,

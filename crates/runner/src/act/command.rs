@@ -8,7 +8,6 @@ use tokio::io::AsyncWriteExt;
 use workflow::{CommandAction, StepResult, StepStatus};
 
 use super::{Act, heard::Heard};
-use crate::surroundings;
 
 /// What is kept of each stream unless the step says otherwise.
 const OUTPUT_MAX: usize = 1024 * 1024;
@@ -36,7 +35,7 @@ fn start(act: &Act, command: &CommandAction) -> Result<(Group, Pipes), String> {
     let around = &act.scene.node.around;
     let owner = around
         .owner
-        .tag(&surroundings::tag(&around.agent, &act.path))
+        .tag(&act.tag())
         .map_err(|error| error.to_string())?;
     let cwd = match &command.dir {
         Some(dir) => act.scene.cwd.join(dir),

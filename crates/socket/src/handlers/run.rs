@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use domain::session::WhenBusy;
 use engine::{CreateSession, RunAgent, RunResult, RunTemplate, TurnOptions};
-use wire::daemon::{AgentPromptParams, PromptResult, RunOptions, RunParams};
+use wire::daemon::{AgentPromptParams, ErrorCode, PromptResult, RunOptions, RunParams};
 
 use super::session;
-use crate::{error::RpcError, params, server::Call};
+use crate::{attachments::Stream, error::RpcError, params, server::Call};
 
 pub(super) async fn run(call: &Call) -> Result<PromptResult, RpcError> {
     let given: RunParams = call.params()?;
@@ -15,36 +15,54 @@ pub(super) async fn run(call: &Call) -> Result<PromptResult, RpcError> {
     let engine = &call.service.engine;
     let session = given.options.session_id.clone();
     let options = options(given.options);
-    let result = match (given.name, given.template) {
+    let is_made_for_it = given.template.is_some() && given.cleanup.unwrap_or(true);
+    let mut run = match (given.name, given.template) {
         (Some(name), None) => {
-            let name = engine.agent_for(&params::target("name", &name)?).await?;
-            let by = session.as_deref().map(|id| call.attachments.client(id));
-            engine
-                .run(RunAgent {
-                    name,
-                    prompt: given.prompt,
-                    options,
-                    session,
-                    by,
-                })
-                .await?
+            let run = RunAgent {
+                name: engine.agent_for(&params::target("name", &name)?).await?,
+                prompt: given.prompt,
+                options,
+                session,
+                by: None,
+            };
+            engine.open_run(run).await?
         }
         (None, Some(template)) => {
-            let cleanup = given.cleanup.unwrap_or(true);
-            engine
-                .run_template(RunTemplate {
-                    template,
-                    prompt: given.prompt,
-                    options,
-                    cleanup,
-                })
-                .await?
+            let run = RunTemplate {
+                template,
+                prompt: given.prompt,
+                options,
+                cleanup: given.cleanup.unwrap_or(true),
+            };
+            engine.open_template_run(run).await?
         }
         _ => {
             return Err(RpcError::invalid_params(
                 "name",
                 "exactly one of name and template is given",
             ));
+        }
+    };
+    if given.stream || given.answers {
+        let id = run.session();
+        let last = engine.sessions().get(id).await?.last_seq;
+        let stream = Stream {
+            from: last + 1,
+            raw: false,
+        };
+        let attached = call
+            .attachments
+            .attach(id, Some("run"), given.answers, Some(stream));
+        attached.await?;
+    }
+    run.asked_by(call.attachments.client(run.session()));
+    // Whoever looked on at an agent that is made for this alone has the only eyes for what comes of it.
+    let is_watched = given.stream && is_made_for_it;
+    let result = tokio::select! { biased;
+        result = run.finish() => result?,
+        () = call.caller.peer.closed(), if is_watched => {
+            let message = "the client has left";
+            return Err(RpcError::new(ErrorCode::GenericBusiness, message.to_owned()));
         }
     };
     Ok(answer(result))
@@ -89,9 +107,11 @@ fn options(given: RunOptions) -> TurnOptions {
 }
 
 fn answer(result: RunResult) -> PromptResult {
+    let (text, truncated) = session::within_a_line(result.text);
     PromptResult {
-        response: result.text.clone(),
-        text: result.text,
+        response: text.clone(),
+        text,
+        truncated,
         session_id: result.session,
         stop_reason: result.stop.as_str().to_owned(),
         error: session::failure(result.stop),

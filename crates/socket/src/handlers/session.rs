@@ -7,7 +7,9 @@ use domain::{
     session::WhenBusy,
     turn::{Answer, AskId, Stop},
 };
-use engine::{CreateSession, JournalQuery, Loan, Prompt, SessionView, TurnOptions, TurnOutcome};
+use engine::{
+    CreateSession, JournalQuery, Loan, Prompt, SessionView, Start, TurnOptions, TurnOutcome,
+};
 use serde_json::{Value, value::RawValue};
 use wire::daemon::{
     JournalLine, JournalParams, Ok as Done, PromptResult, SessionAnswerParams, SessionAttachParams,
@@ -31,6 +33,12 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// The longest event on a page: an answer is a line of at most 10 MiB, and something is around the event.
 const EVENT_MAX: usize = 10 * 1024 * 1024 - 1024;
 
+/// The longest answer as it is sent, which is twice in one line.
+const ANSWER_ENCODED_MAX: usize = 5 * 1024 * 1024 - 64 * 1024;
+
+/// So many bytes fit whatever they are: JSON makes six of one at most.
+const ANSWER_SAFE: usize = ANSWER_ENCODED_MAX / 6;
+
 /// What a line of the journal takes beside its body, and room for escapes.
 const LINE_OVERHEAD: usize = 512;
 
@@ -39,6 +47,7 @@ const JOURNAL_MAX: u32 = 1000;
 
 pub(super) async fn create(call: &Call) -> Result<SessionView, RpcError> {
     let given: SessionCreateParams = call.params()?;
+    params::client(given.client_id.as_deref())?;
     let engine = &call.service.engine;
     let target = params::target("agentName", &given.agent_name)?;
     let agent = engine.agent_for(&target).await?;
@@ -64,16 +73,18 @@ pub(super) async fn create(call: &Call) -> Result<SessionView, RpcError> {
         .await?)
 }
 
-/// The agent for as long as this connection needs it, where it is to be started for that.
+/// The agent for as long as this connection needs it, where it is to be started for that or was started for others.
 async fn borrowed(call: &Call, start: bool, agent: &Name) -> Result<Option<Loan>, RpcError> {
-    match start {
-        true => Ok(call.service.engine.borrow(agent).await?),
-        false => Ok(None),
-    }
+    let start = match start {
+        true => Start::IfNeeded,
+        false => Start::Never,
+    };
+    Ok(call.service.engine.borrow(agent, start).await?)
 }
 
 pub(super) async fn attach(call: &Call) -> Result<SessionView, RpcError> {
     let given: SessionAttachParams = call.params()?;
+    params::client(given.client_id.as_deref())?;
     let sessions = call.service.engine.sessions();
     let view = sessions.get(&given.session_id).await?;
     let agent = params::name("agentName", &view.agent_name)?;
@@ -124,15 +135,36 @@ pub(super) async fn turn(
 }
 
 pub(super) fn result(session_id: String, outcome: TurnOutcome) -> PromptResult {
+    let (text, truncated) = within_a_line(outcome.text);
     PromptResult {
-        response: outcome.text.clone(),
-        text: outcome.text,
+        response: text.clone(),
+        text,
+        truncated,
         session_id,
         stop_reason: outcome.stop.as_str().to_owned(),
         error: failure(outcome.stop),
         instance_name: None,
         artifacts: None,
     }
+}
+
+/// An answer that fits into a line twice, and whether that is only its beginning.
+pub(super) fn within_a_line(mut text: String) -> (String, bool) {
+    if text.len() <= ANSWER_SAFE || encoded_len(&text) <= ANSWER_ENCODED_MAX {
+        return (text, false);
+    }
+    text.truncate(text.floor_char_boundary(ANSWER_SAFE));
+    (text, true)
+}
+
+/// Bytes of a text as JSON.
+fn encoded_len(text: &str) -> usize {
+    let escape = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
+        0..=31 => 6,
+        _ => 1,
+    };
+    text.bytes().map(escape).sum()
 }
 
 pub(super) fn failure(stop: Stop) -> Option<String> {
@@ -270,4 +302,26 @@ pub(super) async fn journal(call: &Call) -> Result<Vec<JournalLine>, RpcError> {
     let mut lines: Vec<JournalLine> = rows.into_iter().rev().take_while(fits).map(line).collect();
     lines.reverse();
     Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_cut_only_if_it_does_not_fit_into_a_line_twice() {
+        let plain = "x".repeat(ANSWER_ENCODED_MAX);
+        assert_eq!(within_a_line(plain.clone()), (plain.clone(), false));
+        let (cut, truncated) = within_a_line(plain + "x");
+        assert!(truncated && cut.len() <= ANSWER_SAFE);
+        for odd in ["\u{1}", "\"", "ü"] {
+            let (text, _) = within_a_line(odd.repeat(ANSWER_ENCODED_MAX));
+            let line = serde_json::to_string(&text).unwrap();
+            assert!(
+                line.len() <= ANSWER_ENCODED_MAX + 2,
+                "{odd:?}: {}",
+                line.len()
+            );
+        }
+    }
 }

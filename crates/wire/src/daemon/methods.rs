@@ -130,8 +130,8 @@ pub const METHODS: &[Method] = &[
     method("workflow.get", "{ name }", "Workflow", &[ConfigNotFound]),
     method(
         "agent.run",
-        "{ name, prompt, options? } | { template, prompt, options?, cleanup? }",
-        "{ text, response, sessionId, stopReason, error?, instanceName, artifacts }",
+        "{ name, prompt, options?, stream?, answers? } | { template, prompt, options?, cleanup?, stream?, answers? }",
+        "{ text, response, sessionId, stopReason, truncated?, error?, instanceName, artifacts }",
         &[
             AgentNotFound,
             TemplateNotFound,
@@ -143,7 +143,7 @@ pub const METHODS: &[Method] = &[
     method(
         "agent.prompt",
         "{ name, message, sessionId? }",
-        "{ response, text, sessionId, stopReason, error? }",
+        "{ response, text, sessionId, stopReason, truncated?, error? }",
         &[AgentNotFound, AgentNotAttached, GenericBusiness],
     ),
     method(
@@ -161,7 +161,7 @@ pub const METHODS: &[Method] = &[
     method(
         "session.prompt",
         "{ sessionId, text, queue? }",
-        "{ response, text, sessionId, stopReason, error? }",
+        "{ response, text, sessionId, stopReason, truncated?, error? }",
         &[GenericBusiness],
     ),
     method(

@@ -116,6 +116,9 @@ pub struct PromptResult {
     pub text: String,
     pub session_id: String,
     pub stop_reason: String,
+    /// The text is only the beginning of the answer, which is too long for a line; the events of the session have all of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
     /// Why the turn failed, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -145,6 +148,12 @@ pub struct RunParams {
     /// Whether the agent made of a template is destroyed afterwards; it is unless told otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cleanup: Option<bool>,
+    /// Whether this connection is sent the events of the session, from the first one on.
+    #[serde(default)]
+    pub stream: bool,
+    /// Whether this connection can answer what the agent asks; it is sent the events then, too.
+    #[serde(default)]
+    pub answers: bool,
 }
 
 /// What a caller may ask for beside the prompt.

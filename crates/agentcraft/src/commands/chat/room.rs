@@ -318,7 +318,7 @@ impl Room<'_> {
         };
         let mut printer = editor.printer();
         let conversation = &mut self.joined.conversation;
-        let (wake, over) = (conversation.waker(), AtomicBool::new(false));
+        let (waker, over) = (conversation.waker(), AtomicBool::new(false));
         let view = &mut self.view;
         let (typed, editor, pumped) = std::thread::scope(|scope| {
             let pump = scope.spawn(|| {
@@ -327,7 +327,7 @@ impl Room<'_> {
             });
             let typed = editor.read(prompt);
             over.store(true, Ordering::Relaxed);
-            wake();
+            waker.wake();
             let until = Instant::now() + PRINTER_GRACE;
             while !pump.is_finished() && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(1));

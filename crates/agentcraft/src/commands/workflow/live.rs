@@ -59,6 +59,8 @@ pub(super) struct Live<'a> {
     next: u64,
     asked: u64,
     cwd: String,
+    /// Ends the run.
+    cancel: CancellationToken,
 }
 
 /// A run that has begun.
@@ -98,6 +100,7 @@ impl<'a> Live<'a> {
             next: 1,
             asked: 0,
             cwd: String::new(),
+            cancel: CancellationToken::new(),
         })
     }
 
@@ -147,20 +150,19 @@ impl<'a> Live<'a> {
                 .json_line(&json!({ "type": "run", "runId": id, "workflow": workflow }))?,
             TalkFormat::Text => self.screen.note(&format!("run {id}"))?,
         }
-        let cancel = CancellationToken::new();
-        let (answers, mut reports) = self.drive(execution, cancel.clone());
+        let (answers, mut reports) = self.drive(execution);
         let mut signals = Signals::new()?;
         loop {
             self.show_events()?;
             tokio::select! { biased;
                 () = signals.next() => {
-                    if cancel.is_cancelled() {
+                    if self.cancel.is_cancelled() {
                         // Whoever asks a second time is in a hurry; the guardian ends what is left.
                         return Err(CommandError::Shown(Exit::of_run(130)));
                     }
                     self.lines.close(self.screen)?;
                     self.screen.note("cancelling; once more to leave at once")?;
-                    cancel.cancel();
+                    self.cancel.cancel();
                 }
                 Some(question) = self.asks.recv() => self.answer(question)?,
                 report = reports.recv() => {
@@ -182,11 +184,8 @@ impl<'a> Live<'a> {
     }
 
     /// The run goes on in a task, whatever the screen waits for.
-    fn drive(
-        &self,
-        mut execution: Execution,
-        cancel: CancellationToken,
-    ) -> (mpsc::Sender<String>, mpsc::Receiver<Report>) {
+    fn drive(&self, mut execution: Execution) -> (mpsc::Sender<String>, mpsc::Receiver<Report>) {
+        let cancel = self.cancel.clone();
         let (reports, heard) = mpsc::channel(REPORTS_MAX);
         let (answers, mut said) = mpsc::channel(1);
         let audience = self.audience.clone();
@@ -249,13 +248,18 @@ impl<'a> Live<'a> {
                 self.show_events()?;
                 self.lines.pause(self.screen)?;
                 self.lines.close(self.screen)?;
-                (ask::on_terminal(&asked), "you")
+                let given = ask::on_terminal(&asked).unwrap_or_else(|| {
+                    self.cancel.cancel();
+                    asked.kind.denial()
+                });
+                (given, "you")
             }
         };
         let settled = EventKind::AskSettled {
             ask: asked.id,
             answer: given.clone(),
             by: Some(by.to_owned()),
+            why: None,
         };
         self.log.append(settled, None);
         let _ = answer.send(given); // The step may have given up.

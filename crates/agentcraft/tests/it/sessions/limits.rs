@@ -338,3 +338,14 @@ fn a_number_that_is_no_process_of_a_clients_is_not_attached() {
     let status = client.ok("agent.status", json!({"name": "x1"}));
     assert_eq!(status["pid"], Value::Null, "{status}");
 }
+
+#[test]
+fn a_client_has_a_name_that_others_can_be_shown() {
+    let daemon = with_agent(json!({}));
+    let mut client = daemon.client();
+    for name in ["x".repeat(200), "a\nb".to_owned()] {
+        let params = json!({"agentName": "a1", "clientId": name});
+        let refused = client.call("session.create", params).unwrap_err();
+        assert_eq!(refused.code, -32602, "{refused:?}");
+    }
+}

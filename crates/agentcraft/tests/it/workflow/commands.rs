@@ -14,6 +14,7 @@ use serde_json::Value;
 use testkit::{eventually, kill};
 
 use super::Project;
+use crate::node;
 
 /// One command step with what follows it.
 fn one(command: &str) -> String {
@@ -410,4 +411,51 @@ fn prompts_scripts_and_their_interpreters_are_found_beside_the_workflow() {
     project.workflow("scripts", text);
     let output = project.run(&["scripts"], 0);
     assert_eq!(output.stdout, "plain 5\nfrom python 5\n");
+}
+
+/// Runs for as long as its input says, or leaves something behind, as the same step of the same workflow.
+const SAME: &str = "\
+name: same
+inputs:
+  - {name: who, type: string, required: true}
+states:
+  initial: work
+  work:
+    type: step
+    command: |
+      case {{.inputs.who | shell_quote}} in
+      slow) touch DIR/began; while [ ! -e DIR/go ]; do sleep 0.02; done ;;
+      *) setsid sleep 600 & ;;
+      esac
+      echo done {{.inputs.who | shell_quote}}
+    on_success: done
+    on_failure: failed
+  done: {type: terminal, message: '{{.states.work.Output}}'}
+  failed: {type: terminal, status: failure, message: '{{.states.work.ExitCode}}'}
+";
+
+#[test]
+fn the_same_step_of_another_run_is_not_ended_with_what_a_step_leaves_behind() {
+    let mut home = node().stopped();
+    let folder = home.scratch("same");
+    fs::create_dir_all(&folder).unwrap();
+    let workflows = home.home().join("configs/workflows");
+    fs::create_dir_all(&workflows).unwrap();
+    let text = SAME.replace("DIR", &folder.display().to_string());
+    fs::write(workflows.join("same.yaml"), text).unwrap();
+    home.start();
+    let run = |who| ["agent", "run", "workflow:same", "-p", who];
+    let slow = home
+        .command(&run("slow"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually("the slow one works", || folder.join("began").exists());
+    let quick = home.cli(&run("quick"));
+    assert!(quick.stdout.contains("done quick"), "{quick:?}");
+    fs::write(folder.join("go"), "").unwrap();
+    let slow = slow.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&slow.stdout);
+    assert!(said.contains("done slow"), "{slow:?}");
 }

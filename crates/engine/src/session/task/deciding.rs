@@ -31,6 +31,15 @@ pub(super) fn rules(record: &SessionRecord, around: &Arc<Surroundings>) -> Rules
     })
 }
 
+/// An answer, and where it comes from.
+#[derive(Debug)]
+pub(super) struct Settled {
+    pub(super) answer: Answer,
+    pub(super) by: Option<String>,
+    /// The rule that decided, where one did.
+    pub(super) why: Option<String>,
+}
+
 impl SessionTask {
     pub(super) async fn on_ask(&mut self, request: AskRequest) {
         let AskRequest { kind, raw, answer } = request;
@@ -50,9 +59,15 @@ impl SessionTask {
                     kind,
                 };
                 self.log.append_held(EventKind::Ask(ask), raw);
-                self.log.append_held(EventKind::Notice { text: why }, None);
+                let text = why.clone();
+                self.log.append_held(EventKind::Notice { text }, None);
                 self.asks.insert(id.clone(), answer);
-                self.settle(id, decided, Some("policy".to_owned())).await;
+                let settled = Settled {
+                    answer: decided,
+                    by: Some("policy".to_owned()),
+                    why: Some(why),
+                };
+                self.settle(id, settled).await;
             }
             Decision::Open => {
                 let ask = domain::turn::Ask {
@@ -68,11 +83,13 @@ impl SessionTask {
     }
 
     /// The decision is on disk before the agent acts on it.
-    pub(super) async fn settle(&mut self, ask: AskId, answer: Answer, by: Option<String>) {
+    pub(super) async fn settle(&mut self, ask: AskId, settled: Settled) {
+        let Settled { answer, by, why } = settled;
         let settled = EventKind::AskSettled {
             ask: ask.clone(),
             answer: answer.clone(),
             by,
+            why,
         };
         self.log.append_held(settled, None);
         self.flush(Vec::new()).await;
@@ -90,11 +107,12 @@ impl SessionTask {
 
     pub(super) async fn withdraw_what_nobody_waits_for(&mut self) {
         for ask in self.asks.withdrawn() {
-            self.try_input(Input::Withdrawn { ask }).await;
+            self.try_input(Input::Withdrawn { ask: ask.clone() }).await;
+            self.asks.forget(&ask);
         }
     }
 
-    /// The last client that could answer has gone: the turn is told no, and goes on.
+    /// Nobody can answer any more, or the turn is over: what it waits for is settled with a no.
     pub(super) async fn decline_open_asks(&mut self) {
         for ask in self.asks.open() {
             self.try_input(Input::Withdrawn { ask }).await;

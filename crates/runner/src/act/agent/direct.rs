@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use workflow::{AgentAction, Provider, SessionUse};
 
 use super::{Act, Answered, Spoken};
-use crate::{act::context::Context, servers::Takes, surroundings};
+use crate::{act::context::Context, servers::Takes};
 
 /// What a program has to end by itself after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
@@ -65,7 +65,7 @@ pub(super) async fn speak(
 type Connected = (Arc<dyn Driver>, Option<Group>);
 
 async fn connect(act: &Act, action: &AgentAction) -> Result<Connected, String> {
-    let around = act.scene.surroundings(&act.path);
+    let around = act.scene.surroundings(act.tag());
     let name = match &action.provider {
         Provider::Acp(words) => return start(act, words, around).await,
         Provider::Known(name)
@@ -135,8 +135,8 @@ async fn start(
     around: DriverSurroundings,
 ) -> Result<Connected, String> {
     let (program, args) = words.split_first().ok_or("acp: needs a command")?;
-    let tag = surroundings::tag(&act.scene.node.around.agent, &act.path);
-    let owner = around.owner.tag(&tag).map_err(|error| error.to_string())?;
+    let owner = around.owner.tag(&act.tag());
+    let owner = owner.map_err(|error| error.to_string())?;
     let spawn = Spawn {
         args: args.iter().map(OsString::from).collect(),
         env: around.environment.clone(),
