@@ -1,7 +1,8 @@
 //! The way from an agent's request to whoever answers, and what ends the wait.
 
-use domain::turn::{Answer, AskKind, Raw};
-use engine::SessionSink;
+use domain::turn::{Answer, AskKind, Dialect, Raw};
+use engine::{Answered, SessionSink};
+use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 /// Where the questions of a turn go.
@@ -17,15 +18,21 @@ pub(crate) struct Asking {
 impl Asking {
     /// Waits for an answer; the end of the turn is one. An agent hears that its turn is cancelled before it hears that
     /// nobody answers, or it would take the one for a refusal and end the turn by itself.
-    pub(crate) async fn ask(self, kind: AskKind, raw: Option<Raw>) -> Answer {
-        let answer = tokio::select! { biased;
-            () = self.cancelled.cancelled() => return Answer::Declined,
-            answer = self.sink.ask(kind, raw) => answer,
+    pub(crate) async fn ask(self, kind: AskKind, raw: Option<Raw>) -> Answered {
+        let answered = tokio::select! { biased;
+            () = self.cancelled.cancelled() => return Answered { answer: Answer::Declined, words: None },
+            answered = self.sink.ask_for_words(kind, raw) => answered,
         };
-        if answer == Answer::Declined && self.stopping.is_cancelled() {
+        if answered.answer == Answer::Declined && self.stopping.is_cancelled() {
             self.cancelled.cancelled().await;
         }
-        answer
+        answered
+    }
+
+    /// What a client that speaks the agent's language answered, as it is.
+    pub(crate) fn native(words: Option<Raw>) -> Option<Box<RawValue>> {
+        let words = words.filter(|words| words.dialect == Dialect::Acp)?;
+        RawValue::from_string(words.frame.to_string()).ok()
     }
 
     /// Whether the wait ended because the turn did.

@@ -275,11 +275,11 @@ impl AcpDriver {
             params,
             expects,
         } = message;
-        let text = params.as_ref().map_or("{}", |params| &params.frame);
-        let named = conversation
-            .as_ref()
-            .and_then(|id| with_session(text, id))
-            .or_else(|| RawValue::from_string(text.to_owned()).ok());
+        let text = params.as_ref().map(|params| &*params.frame);
+        let named = text.and_then(|text| match &conversation {
+            Some(id) => with_session(text, id),
+            None => RawValue::from_string(text.to_owned()).ok(),
+        });
         if expects == Expects::Nothing {
             let params = named;
             let line = Message::Notification { method, params }.encode();
@@ -294,7 +294,8 @@ impl AcpDriver {
             limit: PASS_MAX,
         })??;
         if let ("session/set_mode", Some(id), Ok(_)) = (method.as_str(), &conversation, &answer) {
-            let mode = Members::read(text).and_then(|members| members.text("modeId"));
+            let members = text.and_then(Members::read);
+            let mode = members.and_then(|members| members.text("modeId"));
             self.client
                 .sessions
                 .remember_mode(id, &mode.unwrap_or_default());

@@ -1,8 +1,12 @@
 //! `elicitation/create`: the agent asks its user something, as a form with a schema.
 
 use domain::turn::{Answer, AskKind, Raw};
+use engine::Answered;
 use jsonrpc::ErrorObject;
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{
+    Map, Value, json,
+    value::{RawValue, to_raw_value},
+};
 
 use crate::{asking::Asking, convert, requests::parsed, sessions::Sessions};
 
@@ -57,17 +61,23 @@ impl Question {
     }
 
     /// Waits for an answer. The end of the turn is one.
-    pub(crate) async fn ask(self) -> Value {
+    pub(crate) async fn ask(self) -> Result<Box<RawValue>, serde_json::Error> {
         let asking = self.asking.clone();
-        let content = match self.asking.ask(self.kind, self.raw).await {
+        let Answered { answer, words } = self.asking.ask(self.kind, self.raw).await;
+        if let Some(words) = Asking::native(words) {
+            return Ok(words);
+        }
+        let content = match answer {
             Answer::Text { text } => self.form.content(&text),
-            Answer::Declined if asking.is_over() => return json!({ "action": "cancel" }),
+            Answer::Declined if asking.is_over() => {
+                return to_raw_value(&json!({ "action": "cancel" }));
+            }
             Answer::Option { .. } | Answer::Declined => None,
         };
-        match content {
+        to_raw_value(&match content {
             Some(content) => json!({ "action": "accept", "content": content }),
             None => json!({ "action": "decline" }),
-        }
+        })
     }
 }
 

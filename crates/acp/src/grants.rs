@@ -156,7 +156,7 @@ pub(crate) async fn permit(
         ],
         destructive: false,
     };
-    match asking.ask(kind, None).await {
+    match asking.ask(kind, None).await.answer {
         Answer::Option { id } if id == ALLOW => Ok(()),
         Answer::Option { .. } | Answer::Text { .. } | Answer::Declined => Err(ErrorObject::new(
             -32000,

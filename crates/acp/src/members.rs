@@ -56,12 +56,13 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Params in which the session is called `id`; those that name none stay as they are.
+/// Params in which the session is called `id`; those that name none stay as they are. Nothing if they are no JSON.
 pub(crate) fn with_session(params: &str, id: &str) -> Option<Box<RawValue>> {
-    let mut members = Members::read(params)?;
-    if members.has("sessionId") {
-        members.set("sessionId", id);
-    }
+    let named = Members::read(params).filter(|members| members.has("sessionId"));
+    let Some(mut members) = named else {
+        return RawValue::from_string(params.to_owned()).ok();
+    };
+    members.set("sessionId", id);
     Some(members.write())
 }
 
@@ -115,7 +116,8 @@ mod tests {
             r#"{"b":1.50,"sessionId":"s-1","é\n":{"sessionId":"stays"},"update":null}"#
         );
         assert_eq!(with_session("{}", "s-1").unwrap().get(), "{}");
-        assert!(with_session("[1]", "s-1").is_none());
+        assert_eq!(with_session("[1]", "s-1").unwrap().get(), "[1]");
+        assert!(with_session("[1", "s-1").is_none());
     }
 
     #[test]

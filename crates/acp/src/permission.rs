@@ -4,10 +4,15 @@ use domain::{
     permission::{Call, is_destructive},
     turn::{Answer, AskKind, OptionKind, Raw},
 };
+use engine::Answered;
 use jsonrpc::ErrorObject;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{
+    json,
+    value::{RawValue, to_raw_value},
+};
 
 use crate::{
+    asking::Asking,
     convert,
     requests::parsed,
     sessions::{Asked, Sessions},
@@ -49,7 +54,7 @@ impl Permission {
     }
 
     /// Waits for a decision. The end of the turn decides too.
-    pub(crate) async fn ask(self, sessions: &Sessions) -> Value {
+    pub(crate) async fn ask(self, sessions: &Sessions) -> Result<Box<RawValue>, serde_json::Error> {
         let Permission {
             session,
             asked,
@@ -57,7 +62,8 @@ impl Permission {
             raw,
         } = self;
         let options = kind.clone();
-        match asked.asking.ask(kind, raw).await {
+        let Answered { answer, words } = asked.asking.ask(kind, raw).await;
+        let made = match answer {
             Answer::Option { id } => {
                 for lasting in [OptionKind::AllowOnce, OptionKind::AllowAlways] {
                     if options
@@ -72,6 +78,10 @@ impl Permission {
             Answer::Text { .. } | Answer::Declined => {
                 json!({ "outcome": { "outcome": "cancelled" } })
             }
+        };
+        match Asking::native(words) {
+            Some(words) => Ok(words),
+            None => to_raw_value(&made),
         }
     }
 }

@@ -170,9 +170,13 @@ impl Requests {
     }
 
     async fn carry_out(&self, work: Work) -> Result<Box<RawValue>, ErrorObject> {
+        let unwritten = |error: serde_json::Error| ErrorObject::internal(error.to_string());
         let result = match work {
-            Work::Permission(permission) => permission.ask(&self.client.sessions).await,
-            Work::Question(question) => question.ask().await,
+            Work::Permission(permission) => {
+                let answer = permission.ask(&self.client.sessions).await;
+                return answer.map_err(unwritten);
+            }
+            Work::Question(question) => return question.ask().await.map_err(unwritten),
             Work::File(params) => {
                 grants::check(&self.client.sessions, &params, &grants::read(&params))?;
                 self.files.read(&self.tasks, &params).await?
@@ -186,7 +190,7 @@ impl Requests {
             Work::Relayed(relayed) => return self.relay(*relayed).await,
             Work::Refuse(error) => return Err(error),
         };
-        to_raw_value(&result).map_err(|error| ErrorObject::internal(error.to_string()))
+        to_raw_value(&result).map_err(unwritten)
     }
 
     /// Has a client do it. What would change something is decided on here, wherever it is done.

@@ -89,6 +89,11 @@ impl Endpoints {
         }
     }
 
+    /// Runs of workflows of this home.
+    pub(crate) fn run_records(&self) -> &Records {
+        &self.runs
+    }
+
     /// Calls in progress, which the runs API shares with the drivers of peers.
     pub(crate) fn calls(&self) -> &Calls {
         &self.calls

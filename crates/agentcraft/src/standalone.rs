@@ -36,6 +36,8 @@ pub(crate) struct Standalone {
     pub(crate) runs: runner::Surroundings,
     pub(crate) tasks: Tasks,
     guardian: Guardian,
+    /// The runs of this home.
+    past: Store,
     space: PathBuf,
     _lock: FileLock,
 }
@@ -53,10 +55,11 @@ impl Standalone {
         let owner = Owner::starting(&owner::fresh_id())?;
         let executable = std::env::current_exe().context("could not find our own program")?;
         let guardian = Guardian::spawn(&executable, &["guardian"], &owner)?;
-        let store = Store::open(&space.join("state.db"), store::Durability::ProcessDeath)?;
+        let store = Store::open(&space.join("state.db"), store::Durability::None)?;
+        let past = run_store(config)?;
         let endpoints = Endpoints::new(
             config,
-            run_records(config)?,
+            Records::new(past.clone()),
             Ourselves {
                 id: owner::fresh_id(),
                 name: NAME.to_owned(),
@@ -101,6 +104,7 @@ impl Standalone {
             engine,
             tasks,
             guardian,
+            past,
             space,
             _lock: lock,
         })
@@ -119,7 +123,7 @@ impl Standalone {
         let _ = self.tasks.drain(DRAIN).await; // Whatever is stuck is ended with the guardian.
         self.guardian.close().await;
         drop(self.engine);
-        if let Err(error) = tidy_runs(config).await {
+        if let Err(error) = tidy(config, self.past).await {
             tracing::warn!(error = %format!("{error:#}"), "could not look through old runs");
         }
         files::remove_tree(&self.space)?;
@@ -134,7 +138,10 @@ pub(crate) fn run_records(config: &Config) -> anyhow::Result<Records> {
 
 /// What is too old goes: runs, as lines of the journal do, and the files of runs that are gone.
 pub(crate) async fn tidy_runs(config: &Config) -> anyhow::Result<()> {
-    let store = run_store(config)?;
+    tidy(config, run_store(config)?).await
+}
+
+async fn tidy(config: &Config, store: Store) -> anyhow::Result<()> {
     let age = i64::try_from(config.journal_age.as_millis()).unwrap_or(i64::MAX);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
     let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);

@@ -4,7 +4,7 @@
 
 use std::{
     borrow::Cow, collections::BTreeMap, ffi::OsString, fmt, path::PathBuf, pin::Pin, sync::Arc,
-    time::Duration,
+    task::Poll, time::Duration,
 };
 
 use catalog::McpServer;
@@ -330,7 +330,52 @@ impl fmt::Debug for Rules {
 pub struct AskRequest {
     pub kind: AskKind,
     pub raw: Option<Raw>,
-    pub answer: oneshot::Sender<Answer>,
+    pub answer: Answering,
+}
+
+/// The way back for an answer.
+#[derive(Debug)]
+pub struct Answering(oneshot::Sender<Answered>);
+
+/// An answer, with the client's own words where it has some that the agent understands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answered {
+    pub answer: Answer,
+    pub words: Option<Raw>,
+}
+
+impl Answered {
+    fn declined() -> Self {
+        Self {
+            answer: Answer::Declined,
+            words: None,
+        }
+    }
+}
+
+impl Answering {
+    /// Gives it back if nobody waits for it any more.
+    pub fn send(self, answer: Answer) -> Result<(), Answer> {
+        self.send_with(answer, None)
+    }
+
+    pub(crate) fn send_with(self, answer: Answer, words: Option<Raw>) -> Result<(), Answer> {
+        let sent = self.0.send(Answered { answer, words });
+        sent.map_err(|unheard| unheard.answer)
+    }
+
+    /// Resolves when nobody waits for it any more.
+    pub async fn closed(&mut self) {
+        self.0.closed().await;
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    pub(crate) fn poll_closed(&mut self, context: &mut std::task::Context<'_>) -> Poll<()> {
+        self.0.poll_closed(context)
+    }
 }
 
 impl SessionSink {
@@ -374,15 +419,17 @@ impl SessionSink {
 
     /// Asks, and waits for the answer. Dropping the future withdraws the question.
     pub async fn ask(&self, kind: AskKind, raw: Option<Raw>) -> Answer {
+        self.ask_for_words(kind, raw).await.answer
+    }
+
+    /// The same, for an agent that may understand the client's own words.
+    pub async fn ask_for_words(&self, kind: AskKind, raw: Option<Raw>) -> Answered {
         let (answer, answered) = oneshot::channel();
-        if self
-            .asks
-            .send(AskRequest { kind, raw, answer })
-            .await
-            .is_err()
-        {
-            return Answer::Declined; // The session is gone, and nobody is there to ask.
+        let answer = Answering(answer);
+        let request = AskRequest { kind, raw, answer };
+        if self.asks.send(request).await.is_err() {
+            return Answered::declined(); // The session is gone, and nobody is there to ask.
         }
-        answered.await.unwrap_or(Answer::Declined)
+        answered.await.unwrap_or_else(|_| Answered::declined())
     }
 }

@@ -22,9 +22,9 @@ pub use agent::{AgentView, Confinement, Walls, WorkDir, WorkDirConflict, chain};
 pub use caller::{Authenticator, Caller, Rights};
 pub use config::{EngineConfig, LauncherMode};
 pub use driver::{
-    AcpProcess, AskRequest, Connecting, Continuity, Driver, DriverError, DriverFuture,
-    DriverSurroundings, Drivers, EndpointAgent, EndpointDrivers, OpenSession, Opened, PrintProgram,
-    Rules, SessionSink, Turn, TurnOptions,
+    AcpProcess, Answered, Answering, AskRequest, Connecting, Continuity, Driver, DriverError,
+    DriverFuture, DriverSurroundings, Drivers, EndpointAgent, EndpointDrivers, OpenSession, Opened,
+    PrintProgram, Rules, SessionSink, Turn, TurnOptions,
 };
 pub use engine::{
     Create, Engine, Loan, OpenRun, Overrides, Resolved, RunAgent, RunResult, RunTemplate, Start,

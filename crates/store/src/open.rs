@@ -23,6 +23,8 @@ use crate::{
 /// What a committed write survives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Durability {
+    /// Nothing: the file is thrown away by the process that made it, or by the next one.
+    None,
     /// The death of this process at any moment.
     #[default]
     ProcessDeath,
@@ -175,6 +177,7 @@ pub(crate) fn connect(path: &Path, durability: Durability) -> rusqlite::Result<C
     let connection = Connection::open(path)?;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     let synchronous = match durability {
+        Durability::None => "OFF",
         Durability::ProcessDeath => "NORMAL",
         Durability::PowerLoss => "FULL",
     };

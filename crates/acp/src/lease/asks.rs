@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use domain::turn::{Answer, Ask, AskKind, Dialect, OptionKind, Raw};
+use engine::Answered;
 use jsonrpc::CallError;
 use serde_json::{
     Value, json,
@@ -106,7 +107,12 @@ impl EditorAsk {
             tracing::warn!(ask = %self.ask.id.0, "the editor chose what was not offered");
             return self.give_up().await;
         }
-        let told = sessions.answer(&self.session, self.ask.id, given, client);
+        let words = Some(convert::raw(&result));
+        let answered = Answered {
+            answer: given,
+            words,
+        };
+        let told = sessions.answer_in_words(&self.session, self.ask.id, answered, client);
         if let Err(error) = told.await {
             tracing::debug!(%error, "an answer of the editor came too late");
         }

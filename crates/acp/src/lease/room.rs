@@ -446,13 +446,7 @@ impl Task {
             drop(self.face.peer.notify(&method, &params).await); // An editor that has left misses it.
             return;
         };
-        let call = match params {
-            Some(params) => self.face.peer.call_with_cancel(&method, &params),
-            None => self
-                .face
-                .peer
-                .call_with_cancel(&method, &super::face::empty()),
-        };
+        let call = self.face.peer.call_with_cancel(&method, &params);
         let mut call = Box::pin(call);
         let first = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
         self.face.tasks.spawn(|_| async move {

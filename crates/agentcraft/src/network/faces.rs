@@ -14,7 +14,7 @@ use runs::{Calls, PublicAgents, Runs, RunsConfig};
 use serde_json::{Value, json};
 
 use super::{adviser::adviser, grants::NodeGrants, lending::LentWorkspaces, said::Said};
-use crate::{config::Config, connection::VERSION, endpoints::Endpoints, standalone::run_records};
+use crate::{config::Config, connection::VERSION, endpoints::Endpoints};
 
 /// Refusals of the relay that wait to be written down; beyond it the log alone has them.
 const REFUSALS_MAX: usize = 256;
@@ -55,7 +55,7 @@ impl Faces<'_> {
         listener.mount(super::metrics::router(self.engine.clone(), traffic));
         listener.mount(dashboard::router(dashboard::Config {
             engine: self.engine.clone(),
-            runs: run_records(self.config)?,
+            runs: self.endpoints.run_records().clone(),
             workflows: offered_workflows(self.config, self.engine),
             version: VERSION.to_owned(),
             name: node_name(self.config),

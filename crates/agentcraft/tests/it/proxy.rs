@@ -14,6 +14,7 @@ mod legacy;
 mod rust_client;
 mod sdks;
 mod shared;
+mod words;
 
 use std::{fs, path::PathBuf};
 

@@ -4,9 +4,10 @@ use std::{collections::BTreeMap, future::poll_fn, task::Poll};
 
 use domain::{
     permission::{self, Audience, Call, Policy},
-    turn::{Answer, AskId, AskKind, AskOption, OptionKind, ToolCall, TurnId},
+    turn::{Answer, AskId, AskKind, AskOption, OptionKind, Raw, ToolCall, TurnId},
 };
-use tokio::sync::oneshot;
+
+use crate::Answering;
 
 /// What becomes of an ask.
 #[derive(Debug, PartialEq, Eq)]
@@ -98,7 +99,9 @@ pub(super) fn denied(policy: &Policy, act: &ToolCall, workspace: &str) -> Option
 /// Asks whose turn waits for an answer.
 #[derive(Debug, Default)]
 pub(super) struct OpenAsks {
-    waiting: BTreeMap<AskId, oneshot::Sender<Answer>>,
+    waiting: BTreeMap<AskId, Answering>,
+    /// What the client that is answering says in its own words.
+    words: Option<Raw>,
     next: u64,
 }
 
@@ -113,14 +116,20 @@ impl OpenAsks {
         ))
     }
 
-    pub(super) fn insert(&mut self, id: AskId, answer: oneshot::Sender<Answer>) {
+    pub(super) fn insert(&mut self, id: AskId, answer: Answering) {
         self.waiting.insert(id, answer);
+    }
+
+    /// The words that go with the answer that is about to be given; none takes them back.
+    pub(super) fn set_words(&mut self, words: Option<Raw>) {
+        self.words = words;
     }
 
     /// Gives the turn its answer.
     pub(super) fn deliver(&mut self, ask: &AskId, answer: Answer) {
         if let Some(waiting) = self.waiting.remove(ask) {
-            let _ = waiting.send(answer); // The turn may have withdrawn its question.
+            // The turn may have withdrawn its question.
+            let _ = waiting.send_with(answer, self.words.take());
         }
     }
 

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use domain::{
     Name,
     session::{ClientId, WhenBusy},
-    turn::{Answer, AskId, TurnId},
+    turn::{Answer, AskId, Raw, TurnId},
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -36,6 +36,8 @@ pub(super) enum Command {
     Answer {
         ask: AskId,
         answer: Answer,
+        /// What the client said in its own words.
+        words: Option<Raw>,
         by: ClientId,
         reply: Reply,
     },

@@ -21,7 +21,7 @@ use super::{
     task::{self, Row, Surroundings},
     work::WaitingPrompt,
 };
-use crate::{EngineError, TurnOptions, clock, engine::Via};
+use crate::{Answered, EngineError, TurnOptions, clock, engine::Via};
 
 pub use first::FirstTurn;
 
@@ -391,9 +391,24 @@ impl Sessions {
         answer: Answer,
         by: ClientId,
     ) -> Result<(), EngineError> {
+        let words = None;
+        self.answer_in_words(id, ask, Answered { answer, words }, by)
+            .await
+    }
+
+    /// The same, with the client's own words, for an agent that understands them.
+    pub async fn answer_in_words(
+        &self,
+        id: &str,
+        ask: AskId,
+        answered: Answered,
+        by: ClientId,
+    ) -> Result<(), EngineError> {
+        let Answered { answer, words } = answered;
         self.ask(id, |reply| Command::Answer {
             ask,
             answer,
+            words,
             by,
             reply,
         })

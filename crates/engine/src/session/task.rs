@@ -34,7 +34,8 @@ use super::{
     work::{Done, Opener, TurnWork, WaitingPrompt},
 };
 use crate::{
-    AskRequest, EngineError, EventLog, SessionSink, agent::chain, clock, engine::AgentSource,
+    Answered, AskRequest, EngineError, EventLog, SessionSink, agent::chain, clock,
+    engine::AgentSource,
 };
 use deciding::Settled;
 use keeping::Kept;
@@ -263,27 +264,19 @@ impl SessionTask {
             Command::Answer {
                 ask,
                 answer,
+                words,
                 by,
                 reply,
             } => {
-                self.answer(reply, Input::Answered { ask, answer, by })
-                    .await;
+                let answered = Answered { answer, words };
+                self.on_answer(ask, answered, by, reply).await;
             }
             Command::Decline {
                 ask,
-                denial: answer,
+                denial,
                 by,
                 reply,
-            } => {
-                let others = self.answering.iter().any(|client| *client != by);
-                match others {
-                    true => drop(reply.send(Ok(()))), // One of them may answer.
-                    false => {
-                        self.answer(reply, Input::Answered { ask, answer, by })
-                            .await;
-                    }
-                }
-            }
+            } => self.on_decline(ask, denial, by, reply).await,
             Command::Attach {
                 client,
                 answers,

@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use domain::{
     permission::Audience,
-    session::Input,
+    session::{ClientId, Input},
     turn::{Answer, AskId, EventKind},
 };
 use platform::crash;
 
 use super::{SessionTask, Surroundings};
 use crate::{
-    AskRequest, Rules,
+    Answered, AskRequest, Rules,
     session::{
         SessionRecord,
         asks::{self, Decision},
+        handle::Reply,
     },
 };
 
@@ -80,6 +81,36 @@ impl SessionTask {
                 self.try_input(Input::Asked { ask: id, kind }).await;
             }
         }
+    }
+
+    pub(super) async fn on_answer(
+        &mut self,
+        ask: AskId,
+        answered: Answered,
+        by: ClientId,
+        reply: Reply,
+    ) {
+        let Answered { answer, words } = answered;
+        self.asks.set_words(words);
+        self.answer(reply, Input::Answered { ask, answer, by })
+            .await;
+        self.asks.set_words(None);
+    }
+
+    /// A client that was asked cannot answer; as long as another one may, nothing is decided.
+    pub(super) async fn on_decline(
+        &mut self,
+        ask: AskId,
+        answer: Answer,
+        by: ClientId,
+        reply: Reply,
+    ) {
+        if self.answering.iter().any(|client| *client != by) {
+            drop(reply.send(Ok(()))); // The asker may have left.
+            return;
+        }
+        self.answer(reply, Input::Answered { ask, answer, by })
+            .await;
     }
 
     /// The decision is on disk before the agent acts on it.
