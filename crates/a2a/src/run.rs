@@ -16,7 +16,8 @@ use domain::{
     turn::TurnId,
 };
 use engine::{
-    AttachAs, CreateSession, EngineError, Keep, Loan, Note, Prompt, Start, TurnOptions, chain,
+    Answers, AttachAs, CreateSession, EngineError, Keep, Loan, Note, Prompt, Start, TurnOptions,
+    chain,
 };
 use serde_json::json;
 use tokio::{sync::mpsc, time::Instant};
@@ -175,7 +176,7 @@ impl TaskRun {
         let sessions = self.face.engine.sessions();
         let attach = AttachAs {
             client: self.client.clone(),
-            answers: true,
+            answers: Answers::Everything,
         };
         let view = sessions.attach(&session, attach).await?;
         self.record.session = Some(session.clone());

@@ -10,6 +10,7 @@ mod error;
 mod face;
 mod frames;
 mod hello;
+mod line;
 mod listing;
 mod opening;
 mod room;

@@ -40,6 +40,10 @@ impl Lenders {
         self.in_turn = false;
     }
 
+    pub(crate) fn is_in_turn(&self) -> bool {
+        self.in_turn
+    }
+
     /// The first that is there and takes requests of this method.
     pub(crate) fn taking(&self, method: &str) -> Option<&Lent> {
         self.clients

@@ -57,17 +57,17 @@ impl Relay {
             Err(_) => Err(gone()),
         }
     }
-}
 
-/// Tells a client what belongs to no conversation. One that is far behind misses it, as it would miss a broadcast.
-pub(crate) fn tell(client: &Lent, method: &str, params: Option<&RawValue>) {
-    let told = NativeRequest {
-        method: method.to_owned(),
-        params: params.map(convert::raw),
-        after: 0,
-        answer: None,
-    };
-    if client.to.try_send(told).is_err() {
-        tracing::debug!(method, "a client missed a notification");
+    /// Tells what belongs to no conversation. A client that is far behind misses it, as it would miss a broadcast.
+    pub(crate) fn tell(self, method: &str, params: Option<&RawValue>) {
+        let told = NativeRequest {
+            method: method.to_owned(),
+            params: params.map(convert::raw),
+            after: self.after,
+            answer: None,
+        };
+        if self.client.to.try_send(told).is_err() {
+            tracing::debug!(method, "a client missed a notification");
+        }
     }
 }

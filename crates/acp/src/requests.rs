@@ -4,6 +4,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
 };
 
 use jsonrpc::{ErrorObject, Id, Request};
@@ -89,12 +90,22 @@ impl Requests {
         let id = responder.id().clone();
         self.running().insert(id.clone(), withdrawn.clone());
         let requests = Arc::clone(self);
+        let worker = Arc::clone(self);
+        let mut doing = Box::pin(async move { worker.carry_out(work).await });
+        // Begun here, at its place in the stream: questions are asked in the order in which they came.
+        let begun = doing.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         self.tasks.spawn(|stop| async move {
             let _place = place;
+            let doing = async {
+                match begun {
+                    Poll::Ready(outcome) => outcome,
+                    Poll::Pending => doing.await,
+                }
+            };
             let outcome = tokio::select! { biased;
                 () = stop.cancelled() => Err(ErrorObject::cancelled()),
                 () = withdrawn.cancelled() => Err(ErrorObject::cancelled()),
-                outcome = requests.carry_out(work) => outcome,
+                outcome = doing => outcome,
             };
             requests.running().remove(&id);
             let answering = async {

@@ -19,7 +19,7 @@ use crate::{
     lenders::Lenders,
     lenient,
     members::Members,
-    relay::{self, Relay},
+    relay::Relay,
     tools::KnownTools,
 };
 
@@ -119,15 +119,13 @@ struct Early {
 #[serde(rename_all = "camelCase")]
 struct Envelope<'a> {
     #[serde(borrow, default)]
-    session_id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     update: Option<&'a RawValue>,
 }
 
 /// The session that a message names.
 pub(crate) fn named_session(params: Option<&RawValue>) -> Option<String> {
-    let envelope: Envelope<'_> = serde_json::from_str(params?.get()).ok()?;
-    serde_json::from_str(envelope.session_id?.get()).ok()
+    // Of a name that comes twice the last value counts, here and in what is passed on.
+    Members::read(params?.get())?.text("sessionId")
 }
 
 impl Sessions {
@@ -244,17 +242,26 @@ impl Sessions {
 
     /// What belongs to no session is for every client that is there.
     fn tell_everybody(&self, method: &str, params: Option<&RawValue>) {
-        let mut told: HashMap<u64, Lent> = HashMap::new();
-        for session in self.lock().open.values() {
+        let mut told: HashMap<u64, Relay> = HashMap::new();
+        let table = self.lock();
+        let (working, resting): (Vec<_>, Vec<_>) = table
+            .open
+            .values()
+            .partition(|session| session.lenders.is_in_turn());
+        // In the room of the session that is at work, at its place among the updates of that one.
+        for session in working.into_iter().chain(resting) {
+            let after = session.asking.sink.last_seq();
             for client in session.lenders.present() {
-                told.insert(client.client, client.clone());
+                let client = client.clone();
+                told.entry(client.client).or_insert(Relay { client, after });
             }
         }
+        drop(table);
         if told.is_empty() {
             tracing::debug!(method, "ignored a notification that names no session");
         }
-        for client in told.values() {
-            relay::tell(client, method, params);
+        for relay in told.into_values() {
+            relay.tell(method, params);
         }
     }
 
@@ -265,7 +272,8 @@ impl Sessions {
         }
     }
 
-    /// The way to a client that takes requests of this method. One that names no session goes to whoever is there.
+    /// The way to a client that takes requests of this method. One that names no session goes to whoever is at work, or else to
+    /// whoever is there.
     pub(crate) fn relay(&self, id: Option<&str>, method: &str) -> Option<Relay> {
         let table = self.lock();
         let relay = |session: &Session| {
@@ -275,7 +283,11 @@ impl Sessions {
         };
         match id {
             Some(id) => relay(table.open.get(id)?),
-            None => table.open.values().find_map(relay),
+            None => {
+                let mut working = table.open.values().filter(|it| it.lenders.is_in_turn());
+                let found = working.find_map(relay);
+                found.or_else(|| table.open.values().find_map(relay))
+            }
         }
     }
 

@@ -43,6 +43,9 @@ pub(crate) enum Input {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SessionEvent {
     pub(crate) session_id: String,
+    /// A turn begins that this connection has asked for.
+    #[serde(default)]
+    pub(crate) own: bool,
     pub(crate) event: Box<RawValue>,
 }
 

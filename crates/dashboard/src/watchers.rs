@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use domain::session::ClientId;
-use engine::{AttachAs, EngineError, Sessions};
+use engine::{Answers, AttachAs, EngineError, Sessions};
 use platform::Tasks;
 use tokio::sync::Mutex;
 
@@ -61,7 +61,7 @@ impl Watchers {
         let mut present = self.present.lock().await;
         let attach = AttachAs {
             client: client(),
-            answers: true,
+            answers: Answers::Everything,
         };
         self.sessions.attach(session, attach).await?;
         let live = self.sessions.list(None);

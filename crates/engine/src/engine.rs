@@ -72,6 +72,8 @@ pub struct Overrides {
     pub work_dir: Option<WorkDir>,
     pub metadata: BTreeMap<String, String>,
     pub confinement: Option<Confinement>,
+    /// It is made for one piece of work and goes with it; one that outlived the daemon is destroyed by the next.
+    pub passing: bool,
 }
 
 /// What a client needs to start an agent's process by itself.
@@ -139,7 +141,7 @@ impl Engine {
             node_policy,
         });
         recovery::prepare_library(&library, &around).await?;
-        recovery::take_up(&around).await?;
+        let passing = recovery::take_up(&around).await?;
         sessions.take_up().await?;
         close_sessions_of(gone_agents, &sessions, &around.tasks);
         retention::keep_pruning(&around);
@@ -150,9 +152,15 @@ impl Engine {
             borrowers: borrow::Borrowers::default(),
             closing: AtomicBool::new(false),
         };
-        Ok(Self {
+        let engine = Self {
             inner: Arc::new(inner),
-        })
+        };
+        for name in passing {
+            if let Err(error) = engine.destroy(name.as_str(), Force::Yes).await {
+                tracing::warn!(agent = %name, error = %crate::chain(&error), "could not destroy what was made for a moment");
+            }
+        }
+        Ok(engine)
     }
 
     /// Conversations.

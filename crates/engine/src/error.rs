@@ -88,7 +88,7 @@ pub enum EngineError {
         session: String,
         refusal: session::Refusal,
     },
-    #[error("{name} did not finish within {} s; the turn was cancelled", limit.as_secs())]
+    #[error("{name} did not finish within {} s; the turn was cancelled", limit.as_secs_f64())]
     TurnTimeout { name: Name, limit: Duration },
     #[error("the daemon is shutting down")]
     ShuttingDown,

@@ -34,9 +34,9 @@ pub use event_log::{EventLog, Page};
 pub use library::{FileProblems, Library, Validation};
 pub use records::{Batch, Keep, Note, Records, Stored, Which};
 pub use session::{
-    About, AttachAs, Clash, CreateSession, EventReader, Expects, FirstTurn, Lent, NativeAnswer,
-    NativeMessage, NativeOpen, NativeRequest, NativeSession, OpenConversation, OpenError, Prompt,
-    SessionView, Sessions, Thread, TurnOutcome,
+    About, Answers, AttachAs, Clash, CreateSession, EventReader, Expects, FirstTurn, Lent,
+    NativeAnswer, NativeMessage, NativeOpen, NativeRequest, NativeSession, OpenConversation,
+    OpenError, Prompt, SessionView, Sessions, Thread, TurnOutcome,
 };
 pub use store::{JournalQuery, JournalRow};
 pub use tools::{

@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use domain::Name;
 use notify::{RecursiveMode, Watcher};
 use platform::{files, owner};
 use store::Change;
@@ -59,8 +60,8 @@ pub(crate) async fn keep_loaded(
     around.store.write(vec![fact]).await.map_err(of_the_node)
 }
 
-/// Ends what an earlier daemon left running, then takes up every agent of the store.
-pub(crate) async fn take_up(around: &Arc<Surroundings>) -> Result<(), EngineError> {
+/// Ends what an earlier daemon left running, then takes up every agent of the store. Gives those whose work is over.
+pub(crate) async fn take_up(around: &Arc<Surroundings>) -> Result<Vec<Name>, EngineError> {
     let scope = owner::OwnerScope::other_boots(&around.launcher.owner);
     let swept = around
         .tasks
@@ -74,12 +75,14 @@ pub(crate) async fn take_up(around: &Arc<Surroundings>) -> Result<(), EngineErro
             "ended what an earlier daemon had left"
         );
     }
+    let mut passing = Vec::new();
     let (settled, mut all_settled) = mpsc::channel(1);
     for (name, text) in around.store.agents().await.map_err(of_the_node)? {
         match serde_json::from_str::<AgentRecord>(&text) {
             Ok(record) => {
                 clean(around, &record).await;
                 let name = record.name.clone();
+                passing.extend(record.passing.then(|| name.clone()));
                 let begin = Begin::Recovered {
                     settled: settled.clone(),
                 };
@@ -96,7 +99,7 @@ pub(crate) async fn take_up(around: &Arc<Surroundings>) -> Result<(), EngineErro
     drop(settled);
     // Nobody sends; the channel closes when the last agent has found its true state.
     let _ = all_settled.recv().await;
-    Ok(())
+    Ok(passing)
 }
 
 /// A crash may have left a half-written file and, beside a finished creation, what had been set aside for it.

@@ -20,5 +20,5 @@ pub use reader::EventReader;
 pub(crate) use record::SessionRecord;
 pub use record::SessionView;
 pub(crate) use sessions::is_own;
-pub use sessions::{AttachAs, CreateSession, FirstTurn, Prompt, Sessions, TurnOutcome};
+pub use sessions::{Answers, AttachAs, CreateSession, FirstTurn, Prompt, Sessions, TurnOutcome};
 pub(crate) use task::{Surroundings, spares};

@@ -6,7 +6,10 @@ use domain::turn::{Dialect, EventKind, Raw, Stop};
 use engine::SessionSink;
 use platform::Tasks;
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    time::Instant,
+};
 
 use crate::{
     line::{LINE_BYTES_MAX, Line, Lines},
@@ -20,16 +23,17 @@ const CHUNK_BYTES: usize = 16 * 1024;
 /// How much of a line that is not JSON is kept for the words of a failure.
 const STRAY_CHARS_MAX: usize = 500;
 
-/// How long a program that has said how the turn went may be silent before it counts as done: some have something running that
-/// keeps them from ending.
-const LINGER_MAX: Duration = Duration::from_secs(5);
+/// How long a program may go on after it has said how the turn went: some have something running that keeps them from ending.
+pub(crate) const LINGER_MAX: Duration = Duration::from_secs(5);
 
 /// How the listening ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Silence {
-    /// The stream has ended.
+    /// The stream has ended, and nothing was said of how the turn went.
     Over,
-    /// All is said, and the program does not end.
+    /// The stream has ended, and all is said.
+    Done,
+    /// All is said, and the stream does not end.
     Lingers,
 }
 
@@ -42,6 +46,8 @@ pub(crate) struct Listener {
     begun: bool,
     /// What the program said of how the turn went.
     stop: Option<Stop>,
+    /// When it said so, or went on after it.
+    said_at: Option<Instant>,
     /// The last line that was not JSON: often the only words about what is wrong.
     stray: Option<String>,
 }
@@ -78,6 +84,7 @@ impl Listener {
             memory,
             begun: false,
             stop: None,
+            said_at: None,
             stray: None,
         }
     }
@@ -109,15 +116,18 @@ impl Listener {
     async fn lines<R: AsyncRead + Unpin>(&mut self, mut lines: Lines<R>) -> io::Result<Silence> {
         let mut session = None;
         loop {
-            let next = match self.stop {
+            let next = match self.said_at {
                 None => lines.next().await,
-                Some(_) => match tokio::time::timeout(LINGER_MAX, lines.next()).await {
+                Some(at) => match tokio::time::timeout_at(at + LINGER_MAX, lines.next()).await {
                     Ok(next) => next,
                     Err(_) => return Ok(Silence::Lingers),
                 },
             };
             let Some(line) = next? else {
-                return Ok(Silence::Over);
+                return Ok(match self.stop {
+                    Some(_) => Silence::Done,
+                    None => Silence::Over,
+                });
             };
             let heard = match line {
                 Line::Whole(line) => self.line(line),
@@ -171,8 +181,12 @@ impl Listener {
             let name = value["type"].as_str().unwrap_or("unnamed").to_owned();
             events.push(EventKind::Other { name });
         }
-        self.begun |= stop.is_some() || events.iter().any(is_progress);
+        let goes_on = stop.is_some() || events.iter().any(is_progress);
+        self.begun |= goes_on;
         self.stop = stop.or(self.stop.take());
+        if goes_on {
+            self.said_at = self.stop.is_some().then(Instant::now);
+        }
         // The line goes with the first of its events only, so that it is there once.
         let mut raw = Some(Raw {
             dialect: Dialect::Print,

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    listen::{Listener, Silence},
+    listen::{LINGER_MAX, Listener, Silence},
     program::Invocation,
 };
 
@@ -66,19 +66,26 @@ impl Run {
             let mut reading = pin!(hear(pipes, stdin, listener, &mut tail));
             let mut read = None;
             let mut deadline = pin!(tokio::time::sleep(limit));
+            // Only what has said all there is to say is ended for not ending.
+            let mut lingering = pin!(tokio::time::sleep(limit + LINGER_MAX));
             let mut exiting = pin!(group.reap_leftovers());
             let ended = loop {
                 tokio::select! { biased;
                     () = cancel.cancelled() => break Ended::Cancelled,
                     () = stop.cancelled() => break Ended::Cancelled,
                     () = &mut deadline => break Ended::TimedOut,
-                    silence = &mut reading, if read.is_none() => match silence {
-                        Silence::Over => read = Some(silence),
-                        Silence::Lingers => {
-                            read = Some(silence);
-                            break Ended::Lingered;
+                    silence = &mut reading, if read.is_none() => {
+                        read = Some(silence);
+                        match silence {
+                            Silence::Over => {}
+                            Silence::Done => {
+                                let soon = tokio::time::Instant::now() + LINGER_MAX;
+                                lingering.as_mut().reset(soon);
+                            }
+                            Silence::Lingers => break Ended::Lingered,
                         }
-                    },
+                    }
+                    () = &mut lingering => break Ended::Lingered,
                     exit = &mut exiting => break Ended::Exit(exit),
                 }
             };
@@ -159,7 +166,7 @@ async fn hear(
     let mut listen = pin!(listen);
     tokio::select! { biased;
         silence = &mut listen => {
-            if silence == Silence::Over {
+            if silence != Silence::Lingers && silence != Silence::Done {
                 beside.await;
             }
             silence

@@ -8,7 +8,8 @@ use domain::{
     turn::TurnId,
 };
 use engine::{
-    AttachAs, CreateSession, EventReader, FirstTurn, Loan, Prompt, Sessions, Start, TurnOptions,
+    Answers, AttachAs, CreateSession, EventReader, FirstTurn, Loan, Prompt, Sessions, Start,
+    TurnOptions,
 };
 use platform::files::Fingerprint;
 
@@ -63,7 +64,7 @@ impl Runs {
         let sessions = self.engine().sessions();
         let attach = AttachAs {
             client: client(&record.id),
-            answers: true,
+            answers: Answers::Everything,
         };
         let workspace = self.engine().agent(agent.as_str())?.workspace_dir.clone();
         let before = self.look_at(&workspace).await;

@@ -10,7 +10,7 @@ use domain::{
     session::{ClientId, Lease},
     turn::{Event, EventKind},
 };
-use engine::{AttachAs, Engine, EngineError, Loan, SessionView};
+use engine::{Answers, AttachAs, Engine, EngineError, Loan, SessionView};
 use jsonrpc::{Peer, SendError};
 use platform::Tasks;
 use serde::Serialize;
@@ -64,6 +64,9 @@ pub(crate) struct Stream {
 struct EventNotice<'a> {
     session_id: &'a str,
     event: EventView<'a>,
+    /// A turn begins that this connection has asked for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    own: bool,
 }
 
 /// `session.over`.
@@ -129,7 +132,7 @@ impl Attachments {
         self: &Arc<Self>,
         session: &str,
         name: Option<&str>,
-        answers: bool,
+        answers: Answers,
         stream: Option<Stream>,
     ) -> Result<SessionView, EngineError> {
         let client = self.named(name);
@@ -148,7 +151,7 @@ impl Attachments {
             return Ok(view);
         };
         if let (Some(stream), Some(token)) = (stream, token) {
-            self.send_events(session.to_owned(), stream, token);
+            self.send_events(session.to_owned(), client.clone(), stream, token);
         }
         if let Some(former) = former {
             if let Some(stream) = former.stream {
@@ -212,14 +215,20 @@ impl Attachments {
         ClientId(format!("{name}#{}", self.number))
     }
 
-    fn send_events(self: &Arc<Self>, session: String, stream: Stream, token: CancellationToken) {
+    fn send_events(
+        self: &Arc<Self>,
+        session: String,
+        client: ClientId,
+        stream: Stream,
+        token: CancellationToken,
+    ) {
         let (engine, peer) = (self.engine.clone(), self.peer.clone());
         self.tasks.spawn(|stop| async move {
             tokio::select! { biased;
                 () = stop.cancelled() => {}
                 () = token.cancelled() => {}
                 () = peer.closed() => {}
-                sent = forward(&engine, &peer, &session, stream) => {
+                sent = forward(&engine, &peer, (&session, &client), stream) => {
                     if let Err(error) = sent {
                         debug!(%error, session, "stopped sending events");
                     }
@@ -241,7 +250,7 @@ struct Gone;
 async fn forward(
     engine: &Engine,
     peer: &Peer,
-    session: &str,
+    (session, client): (&str, &ClientId),
     stream: Stream,
 ) -> Result<(), String> {
     let mut reader = engine
@@ -253,6 +262,7 @@ async fn forward(
         let notice = EventNotice {
             session_id: session,
             event: EventView::of(&event, stream.raw),
+            own: is_own(&event.kind, client),
         };
         let sent = match peer.notify(EVENT, &notice).await {
             // The place of an event that is too long for a line is kept, so that nobody misses it unknowingly.
@@ -268,6 +278,7 @@ async fn forward(
                     &EventNotice {
                         session_id: session,
                         event: cut,
+                        own: false,
                     },
                 )
                 .await
@@ -285,6 +296,10 @@ async fn forward(
     };
     let told = peer.notify(OVER, &notice).await;
     told.map_err(|error| error.to_string())
+}
+
+fn is_own(event: &EventKind, client: &ClientId) -> bool {
+    matches!(event, EventKind::TurnStarted { by: Some(by), .. } if *by == client.0)
 }
 
 /// What stands in the place of an event that does not fit into a line.

@@ -36,6 +36,7 @@ pub(crate) fn overrides(given: daemon::Overrides) -> Result<Overrides, RpcError>
         work_dir,
         metadata: metadata("overrides.metadata", given.metadata)?,
         confinement: None,
+        passing: false,
     })
 }
 

@@ -9,6 +9,9 @@ use crate::error::RpcError;
 /// The longest prompt: what is larger belongs into a file of the workspace.
 const PROMPT_MAX: usize = 1024 * 1024;
 
+/// Who decides where no client does.
+const POLICY: &str = "policy";
+
 /// The longest name of a client: as long as that of an agent with what it does.
 const CLIENT_MAX: usize = 128;
 
@@ -52,6 +55,9 @@ pub(crate) fn target(field: &str, text: &str) -> Result<Target, RpcError> {
 
 /// A prompt that fits into an event with room to spare: events are lines too.
 pub(crate) fn prompt(field: &str, text: &str) -> Result<(), RpcError> {
+    if text.is_empty() {
+        return Err(RpcError::invalid_params(field, "it is empty"));
+    }
     if text.len() > PROMPT_MAX {
         let message = format!(
             "it has {} bytes, and a prompt has at most {PROMPT_MAX}",
@@ -65,8 +71,12 @@ pub(crate) fn prompt(field: &str, text: &str) -> Result<(), RpcError> {
 /// The name that a client gives itself, which others are shown.
 pub(crate) fn client(name: Option<&str>) -> Result<(), RpcError> {
     match name {
-        Some(name) if name.len() > CLIENT_MAX || name.contains(char::is_control) => {
-            let message = format!("it has at most {CLIENT_MAX} bytes and no control characters");
+        Some(name)
+            if name.len() > CLIENT_MAX || name.contains(char::is_control) || name == POLICY =>
+        {
+            let message = format!(
+                "it has at most {CLIENT_MAX} bytes, no control characters, and is not {POLICY:?}"
+            );
             Err(RpcError::invalid_params("clientId", &message))
         }
         Some(_) | None => Ok(()),

@@ -2,7 +2,9 @@
 
 use std::{
     collections::HashMap,
+    future::poll_fn,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    task::Poll,
     time::Duration,
 };
 
@@ -23,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     error, hello,
     hello::Abilities,
+    line::{Line, Place},
     listing,
     opening::{self, For},
     room::{Prompted, Room},
@@ -93,6 +96,7 @@ pub async fn serve(editor: Editor) {
         tasks,
         abilities: OnceLock::new(),
         rooms: Mutex::default(),
+        line: Line::default(),
         running: Mutex::default(),
         places: Arc::new(Semaphore::new(REQUESTS_MAX)),
     });
@@ -129,6 +133,8 @@ pub(super) struct Face {
     pub(super) tasks: Tasks,
     abilities: OnceLock<Abilities>,
     rooms: Mutex<HashMap<String, Room>>,
+    /// For messages that belong to no session.
+    line: Line,
     /// What withdraws each request that is carried out.
     running: Mutex<HashMap<Id, CancellationToken>>,
     places: Arc<Semaphore>,
@@ -181,7 +187,8 @@ impl Face {
         };
         // Counted now, in the order in which prompts and cancels come.
         let room = named_session(params.as_deref()).and_then(|shown| self.room(&shown).ok());
-        let cancels = room.map_or(0, |room| room.cancels.count());
+        let cancels = room.as_ref().map_or(0, |room| room.cancels.count());
+        let in_line = self.line_of(room.as_ref()).join();
         let id = responder.id().clone();
         let withdrawn = CancellationToken::new();
         self.running().insert(id.clone(), withdrawn.clone());
@@ -191,6 +198,7 @@ impl Face {
             withdrawn,
             cancels,
             place,
+            in_line,
         };
         self.tasks.spawn(|stop| async move {
             tokio::select! { biased;
@@ -221,6 +229,7 @@ impl Face {
             responder,
             withdrawn,
             place: _place,
+            in_line,
             ..
         } = due;
         match method {
@@ -237,7 +246,7 @@ impl Face {
                         "session/delete" => self.delete(params).await,
                         // The agent would open a conversation that nobody here knows, with servers nobody decided on.
                         "session/fork" => Err(ErrorObject::method_not_found(method)),
-                        method => self.pass(method, params, Expects::Answer).await,
+                        method => self.pass(method, params, Expects::Answer, in_line).await,
                     }
                 };
                 let answer = tokio::select! { biased;
@@ -256,7 +265,9 @@ impl Face {
             withdrawn,
             cancels,
             place,
+            in_line,
         } = due;
+        let turn_in_line = in_line.reached().await;
         let prompted = match self.prompted(params).await {
             Ok(prompted) => prompted,
             Err(error) => return reply(responder, Err(error)).await,
@@ -277,6 +288,7 @@ impl Face {
         if room.prompts.send(prompted).await.is_err() {
             return;
         }
+        drop(turn_in_line);
         drop(place); // A turn may take hours; the room bounds how many wait.
         tokio::select! { biased;
             _ = is_over => {}
@@ -309,7 +321,9 @@ impl Face {
         method: &str,
         params: Option<&RawValue>,
         expects: Expects,
+        in_line: Place,
     ) -> Result<Box<RawValue>, ErrorObject> {
+        let turn_in_line = in_line.reached().await;
         let sessions = self.engine.sessions();
         let (driver, conversation) = match named_session(params) {
             Some(shown) => {
@@ -328,7 +342,20 @@ impl Face {
             params: params.map(convert::raw),
             expects,
         };
-        said_by(driver.pass(message).await)
+        let mut passing = driver.pass(message);
+        // A request is on its way once this was asked for the first time; its answer holds up nobody.
+        let first = poll_fn(|context| Poll::Ready(passing.as_mut().poll(context))).await;
+        if expects == Expects::Answer {
+            drop(turn_in_line);
+        }
+        said_by(match first {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => passing.await,
+        })
+    }
+
+    fn line_of(&self, room: Option<&Room>) -> Line {
+        room.map_or_else(|| self.line.clone(), |room| room.line.clone())
     }
 
     async fn close(&self, params: Option<&RawValue>) -> Result<Box<RawValue>, ErrorObject> {
@@ -391,10 +418,12 @@ impl Face {
                 }
             }
             method => {
+                let room = named_session(params).and_then(|shown| self.room(&shown).ok());
+                let in_line = self.line_of(room.as_ref()).join();
                 let (method, params) = (method.to_owned(), params.map(ToOwned::to_owned));
                 self.tasks.spawn(|_| async move {
                     let passed = face
-                        .pass(&method, params.as_deref(), Expects::Nothing)
+                        .pass(&method, params.as_deref(), Expects::Nothing, in_line)
                         .await;
                     if let Err(error) = passed {
                         tracing::debug!(%method, %error, "could not pass on a notification");
@@ -445,13 +474,14 @@ fn said_by(answer: Result<NativeAnswer, DriverError>) -> Result<Box<RawValue>, E
 }
 
 /// An answer that is owed.
-#[derive(Debug)]
 struct Due {
     responder: Responder,
     withdrawn: CancellationToken,
     /// How often the editor had cancelled before the request came.
     cancels: u64,
     place: OwnedSemaphorePermit,
+    /// Among what goes to the agent.
+    in_line: Place,
 }
 
 pub(super) async fn reply(responder: Responder, answer: Result<Box<RawValue>, ErrorObject>) {

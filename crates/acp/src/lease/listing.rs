@@ -10,7 +10,10 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::face::{Face, Folder};
+use super::{
+    face::{Face, Folder},
+    line::Line,
+};
 use crate::{convert, members::Members, requests::parsed};
 
 /// Events in which the first prompt of a session is looked for: agents announce commands and modes before it.
@@ -34,7 +37,12 @@ pub(super) async fn list(
         members.remove("cwd");
     }
     let passed = face
-        .pass("session/list", Some(&members.write()), Expects::Answer)
+        .pass(
+            "session/list",
+            Some(&members.write()),
+            Expects::Answer,
+            Line::default().join(),
+        )
         .await;
     let theirs: Value = match passed {
         Ok(answer) => serde_json::from_str(answer.get()).unwrap_or_default(),

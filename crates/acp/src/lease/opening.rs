@@ -165,6 +165,13 @@ async fn earlier_session(
     };
     let (room, inbox) = Room::new(id.clone(), wanted.acts(face));
     attach(face, &id).await?;
+    if !foreign {
+        // Whoever takes it up brings servers and settings, as one who begins does.
+        face.engine
+            .sessions()
+            .reword(&id, wanted.open.clone())
+            .await;
+    }
     let opened = open(face, &room, For::Looking).await;
     let known = opened
         .as_ref()
@@ -176,9 +183,7 @@ async fn earlier_session(
             .unwrap_or_else(|| error::unknown_session(&shown)));
     }
     let open = opened?;
-    if foreign {
-        wanted.tell_refusals(face, &id);
-    }
+    wanted.tell_refusals(face, &id);
     let said = open.driver.said(About::Conversation(&open.conversation));
     Ok((room, inbox, answer(said.as_ref(), None)))
 }
@@ -236,7 +241,7 @@ async fn create(
 async fn attach(face: &Face, id: &str) -> Result<(), ErrorObject> {
     let client = AttachAs {
         client: face.client(),
-        answers: face.asks == Asks::Relayed,
+        answers: (face.asks == Asks::Relayed).into(),
     };
     let attached = face.engine.sessions().attach(id, client).await;
     attached.map(drop).map_err(|error| error::of_engine(&error))

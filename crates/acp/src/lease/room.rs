@@ -24,6 +24,7 @@ use super::{
     asks, error,
     face::{Asks, Face, reply},
     frames::{self, Frame, Style},
+    line::Line,
 };
 use crate::members::with_session;
 
@@ -43,6 +44,8 @@ pub(super) struct Room {
     /// What the editor does for the agent instead of this machine.
     pub(super) instead: Vec<&'static str>,
     pub(super) cancels: Cancels,
+    /// Where its messages to the agent wait for each other.
+    pub(super) line: Line,
     /// Cancelled when the editor has opened the session anew: the new room tells what happens from then on.
     pub(super) replaced: CancellationToken,
 }
@@ -83,6 +86,7 @@ impl Room {
             native: native_in,
             instead,
             cancels: Cancels::default(),
+            line: Line::default(),
             replaced: CancellationToken::new(),
         };
         let inbox = Inbox {

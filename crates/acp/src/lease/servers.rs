@@ -106,15 +106,61 @@ fn act(title: &str, kind: ToolKind, input: &Value) -> ToolCall {
     }
 }
 
-/// The command as a shell would be given it, which is how rules read commands.
+/// The command as a shell would be given it, which is how rules read commands: with the variables that decide what it runs, so
+/// that a rule for the command alone does not let them in. Others may be secrets, and are nobody's business here.
 fn command_line(server: &Value) -> String {
     let command = convert::text(server, "command").unwrap_or_default();
-    let args = server["args"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    let words = std::iter::once(command).chain(args.iter().filter_map(Value::as_str));
-    words.map(quoted).collect::<Vec<_>>().join(" ")
+    let args = server["args"].as_array().into_iter().flatten();
+    let args = args.map(|arg| match arg {
+        Value::String(text) => quoted(text),
+        // What an agent makes of it is not known.
+        other => quoted(&format!("{other} $(no text)")),
+    });
+    let variables = server["env"].as_array().into_iter().flatten();
+    let telling = variables.filter_map(|variable| {
+        let name = convert::text(variable, "name")?;
+        let value = convert::text(variable, "value").unwrap_or_default();
+        decides_what_runs(name).then(|| format!("{name}={}", quoted(value)))
+    });
+    let folder = convert::text(server, "cwd").map(|folder| format!("cd {} &&", quoted(folder)));
+    let words = folder.into_iter().chain(telling);
+    let words = words.chain(std::iter::once(quoted(command))).chain(args);
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Variables by which loaders, shells and interpreters are made to run something else.
+fn decides_what_runs(name: &str) -> bool {
+    const NAMES: [&str; 14] = [
+        "PATH",
+        "NODE_OPTIONS",
+        "NODE_PATH",
+        "BASH_ENV",
+        "ENV",
+        "SHELL",
+        "IFS",
+        "RUBYOPT",
+        "RUBYLIB",
+        "PERL5OPT",
+        "PERL5LIB",
+        "JAVA_TOOL_OPTIONS",
+        "_JAVA_OPTIONS",
+        "HOME",
+    ];
+    const BEGINNINGS: [&str; 7] = [
+        "LD_",
+        "DYLD_",
+        "PYTHON",
+        "GIT_",
+        "NPM_CONFIG_",
+        "npm_config_",
+        "UV_",
+    ];
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    NAMES.contains(&name)
+        || BEGINNINGS
+            .iter()
+            .any(|beginning| name.starts_with(beginning))
+        || !name.bytes().all(plain)
 }
 
 fn quoted(word: &str) -> String {
@@ -148,6 +194,11 @@ mod tests {
         assert_eq!(told["mcpServers"].as_array().unwrap().len(), 1);
         assert_eq!((&told["cwd"], &told["_meta"]), (&json!("/p"), &json!(1.50)));
         assert_eq!(admitted.refused.len(), 2, "{:?}", admitted.refused);
+        let line = |server: Value| command_line(&server);
+        let variables = json!([{ "name": "TOKEN", "value": "secret" }, { "name": "LD_PRELOAD", "value": "/x.so" }]);
+        let server = json!({ "command": "npx", "args": ["a"], "env": variables, "cwd": "/e" });
+        assert_eq!(line(server), "cd /e && LD_PRELOAD=/x.so npx a");
+        assert!(line(json!({ "command": "npx", "args": [["a"]] })).contains("$("));
         assert!(admitted.refused[1].contains("far") && admitted.refused[1].contains("no fetch"));
     }
 

@@ -59,7 +59,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) system_prompt_file: Option<PathBuf>,
     /// Text to add to the system prompt
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) append_system_prompt: Option<String>,
     /// With --template: keep the agent and its workspace
     #[arg(long, conflicts_with = "name")]

@@ -53,9 +53,11 @@ pub(super) fn run(
     let name = &arguments.name.to_string();
     let mut conversation = Connection::open(config)?.converse()?;
     let answers = screen.is_interactive();
-    let is_stopped = is_stopped(&mut conversation, name);
+    let was_stopped = is_stopped(&mut conversation, name);
     let session = create(&mut conversation, name, answers)?;
-    if is_stopped && screen.is_interactive() {
+    // Some have no process of their own.
+    let is_started = was_stopped && !is_stopped(&mut conversation, name);
+    if is_started && screen.is_interactive() {
         screen.note(&format!(
             "started {name} for this chat; it stops when nobody uses it any more"
         ))?;

@@ -1,6 +1,6 @@
 //! `agentcraft agent run` and `agent prompt`: one prompt, its answer as it comes.
 //!
-//! A run is sent the events of its session by the daemon, which opens one for it; a prompt joins a session first.
+//! The daemon sends the events of the turn, and asks what it asks, on the connection that gave the prompt.
 
 mod question;
 mod reading;
@@ -12,11 +12,10 @@ use std::{
 };
 
 use domain::turn::{Ask, EventKind, Stop};
-use engine::SessionView;
 use serde_json::{Value, value::RawValue};
 use wire::daemon::{
-    AgentPromptParams, PromptResult, RunOptions, RunParams, SessionAttachParams,
-    SessionCancelParams, SessionCreateParams, SessionEventsParams,
+    AgentPromptParams, PromptResult, RunOptions, RunParams, SessionCancelParams,
+    SessionEventsParams,
 };
 
 use question::Question;
@@ -45,7 +44,6 @@ struct Talk<'a> {
     conversation: Conversation,
     screen: &'a mut Screen,
     stream: Stream,
-    prompt: String,
     /// Whose events are shown; a run learns it with the first of them.
     session: Option<String>,
     /// What the agent waits for.
@@ -61,8 +59,9 @@ pub(super) fn run(
 ) -> Result<(), CommandError> {
     let prompt = prompt_text(&arguments.prompt)?;
     let format = arguments.output.format;
-    let mut talk = Talk::open(config, format, prompt.clone(), screen)?;
-    let answers = arguments.prompt != "-" && talk.screen.can_ask();
+    let mut talk = Talk::open(config, format, &prompt, screen)?;
+    let answers = talk.can_answer(&arguments.prompt, format);
+    talk.session = arguments.session_id.clone().filter(|id| is_own(id));
     let system_prompt_file = arguments.system_prompt_file.as_deref().map(absolute);
     let params = RunParams {
         name: arguments.name.as_ref().map(ToString::to_string),
@@ -95,15 +94,15 @@ pub(super) fn prompt(
 ) -> Result<(), CommandError> {
     let message = prompt_text(&arguments.message)?;
     let format = arguments.output.format;
-    let mut talk = Talk::open(config, format, message.clone(), screen)?;
-    let answers = arguments.message != "-" && talk.screen.can_ask();
-    let name = arguments.name.to_string();
-    let session = talk.join(&name, arguments.session_id.as_deref(), answers)?;
-    talk.session = Some(session.clone());
+    let mut talk = Talk::open(config, format, &message, screen)?;
+    let answers = talk.can_answer(&arguments.message, format);
+    talk.session.clone_from(&arguments.session_id);
     let params = AgentPromptParams {
-        name,
+        name: arguments.name.to_string(),
         message,
-        session_id: Some(session),
+        session_id: arguments.session_id,
+        stream: true,
+        answers,
     };
     let call = talk.conversation.send("agent.prompt", &params)?;
     let result = talk.finish("agent.prompt", call)?;
@@ -114,58 +113,30 @@ impl<'a> Talk<'a> {
     fn open(
         config: &Config,
         format: TalkFormat,
-        prompt: String,
+        prompt: &str,
         screen: &'a mut Screen,
     ) -> Result<Self, CommandError> {
         let conversation = Connection::open(config)?.converse()?;
         let mut stream = Stream::new(format, Symbols::of_locale(&config.environment), screen);
-        stream.typed(&prompt);
+        stream.typed(prompt);
         Ok(Self {
             conversation,
             screen,
             stream,
-            prompt,
             session: None,
             asks: VecDeque::new(),
             question: None,
         })
     }
 
-    /// The session that the prompt goes to: the one asked for, or a new one.
-    fn join(
-        &mut self,
-        agent: &str,
-        session: Option<&str>,
-        answers: bool,
-    ) -> Result<String, CommandError> {
-        let client_id = Some("command".to_owned());
-        let view: SessionView = match session {
-            Some(session) => self.conversation.call(
-                "session.attach",
-                &SessionAttachParams {
-                    session_id: session.to_owned(),
-                    client_id,
-                    answers,
-                    ..SessionAttachParams::default()
-                },
-            )?,
-            None => self.conversation.call(
-                "session.create",
-                &SessionCreateParams {
-                    agent_name: agent.to_owned(),
-                    client_id,
-                    stream: true,
-                    answers,
-                    ..SessionCreateParams::default()
-                },
-            )?,
-        };
-        Ok(view.session_id)
+    /// Whether there is a person who sees what is asked, and can answer it.
+    fn can_answer(&self, prompt: &str, format: TalkFormat) -> bool {
+        prompt != "-" && format == TalkFormat::Text && self.screen.can_ask()
     }
 
     /// Shows the turn until its answer and its last event are there.
     fn finish(&mut self, method: &str, call: u64) -> Result<Box<RawValue>, CommandError> {
-        let mut own = OwnTurn::new(&self.prompt);
+        let mut own = OwnTurn::default();
         let mut result: Option<(Box<RawValue>, Instant)> = None;
         let mut cancelled = false;
         loop {
@@ -201,7 +172,7 @@ impl<'a> Talk<'a> {
             return Ok(());
         }
         let kind = event.kind();
-        if own.takes(kind.as_ref()) == Step::Skip {
+        if own.takes(kind.as_ref(), event.own) == Step::Skip {
             return Ok(());
         }
         note_asks(&mut self.asks, kind.as_ref());
@@ -210,6 +181,9 @@ impl<'a> Talk<'a> {
             |question: &mut Question| !self.asks.iter().any(|ask| question.is(&ask.id));
         if let Some(question) = self.question.take_if(is_settled) {
             question.take_away();
+        }
+        if let (Some(question), true) = (&mut self.question, kind.as_ref().is_some_and(is_shown)) {
+            question.step_aside();
         }
         self.stream
             .event(&event.event, kind.as_ref(), self.screen)?;
@@ -225,8 +199,17 @@ impl<'a> Talk<'a> {
                     own: true,
                 };
                 self.conversation.send("session.cancel", &params)?;
+                if let Some(question) = &mut self.question {
+                    question.step_aside();
+                }
+                self.stream.close(self.screen)?;
+                if self.screen.can_ask() {
+                    // Terminals show the key itself as ^C.
+                    self.screen.note("\ncancelling; Ctrl-C again leaves")?;
+                }
                 Ok(())
             }
+            // The daemon takes back a prompt that nobody waits for any more before it is given.
             (None, _) | (Some(_), true) => {
                 self.stream.close(self.screen)?;
                 Err(CommandError::Shown(Exit::Failed))
@@ -234,16 +217,14 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Asks the person at the terminal what the agent asks, if there is one.
+    /// Asks the person at the terminal what the agent asks, if there is one. What it is about stands above it already.
     fn ask(&mut self) -> Result<(), CommandError> {
-        let Some(session) = &self.session else {
+        let (Some(session), Some(first)) = (&self.session, self.asks.front()) else {
             return Ok(());
         };
-        let (Some(first), true) = (self.asks.front(), self.screen.can_ask()) else {
+        if !self.screen.can_ask() {
             return Ok(());
-        };
-        self.stream.close(self.screen)?;
-        let has_moved = self.screen.has_moved();
+        }
         let question = match &mut self.question {
             Some(question) => question,
             none => none.insert(Question::open(first.clone(), self.conversation.waker())?),
@@ -251,10 +232,14 @@ impl<'a> Talk<'a> {
         if let Some(answer) = question.answer() {
             let params = ask::params(session, question.asks(), answer);
             self.conversation.send("session.answer", &params)?;
+            self.stream.answered(&question.asks().id);
             self.question = None;
             self.asks.pop_front();
-        } else {
-            question.show(has_moved);
+        } else if !question.is_shown() {
+            self.stream.repeat_ask();
+            self.stream.pause(self.screen)?;
+            self.stream.close(self.screen)?;
+            question.show();
         }
         Ok(())
     }
@@ -297,6 +282,19 @@ impl<'a> Talk<'a> {
             }),
         }
     }
+}
+
+/// Whether an event may write something below a question.
+fn is_shown(event: &EventKind) -> bool {
+    !matches!(
+        event,
+        EventKind::Usage(_) | EventKind::Other { .. } | EventKind::Ask(_)
+    )
+}
+
+/// Whether a session is one of ours, and not one of the program's own.
+fn is_own(session: &str) -> bool {
+    session.starts_with("s-")
 }
 
 /// Keeps the asks that wait for an answer.

@@ -1,6 +1,6 @@
 //! `agentcraft template …`.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use catalog::{Checked, Template};
 use serde_json::Value;
@@ -164,6 +164,21 @@ fn problem(problem: &catalog::Problem) -> Problem {
 
 /// The daemon works elsewhere, so a relative path has to be made absolute here.
 pub(super) fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
-    std::path::absolute(path)
-        .map_err(|error| CommandError::machine(format!("make {} absolute", path.display()), error))
+    let whole = std::path::absolute(path).map_err(|error| {
+        CommandError::machine(format!("make {} absolute", path.display()), error)
+    })?;
+    // `..` is meant as it was typed, and what it is in may be a link.
+    let has_parent = whole.components().any(|part| part == Component::ParentDir);
+    Ok(match has_parent {
+        true => resolved(&whole).unwrap_or(whole),
+        false => whole,
+    })
+}
+
+/// Without `..` and links; the last part need not be there yet.
+fn resolved(path: &Path) -> Option<PathBuf> {
+    if let Ok(whole) = path.canonicalize() {
+        return Some(whole);
+    }
+    Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?))
 }

@@ -4,6 +4,9 @@ use domain::turn::{Answer, Ask, AskKind};
 
 use super::style::{Style, Tone, many_lines, one_line};
 
+/// Letters of what is asked for that are shown; the whole of it is in the session.
+const TITLE_MAX: usize = 600;
+
 /// The question with its options, numbered from one.
 pub(crate) fn ask_text(ask: &Ask, style: Style) -> String {
     let mark = style.paint(Tone::Doubtful, "?");
@@ -13,7 +16,7 @@ pub(crate) fn ask_text(ask: &Ask, style: Style) -> String {
             options,
             destructive,
         } => {
-            let title = one_line(&tool.title).into_owned();
+            let title: String = one_line(&tool.title).chars().take(TITLE_MAX).collect();
             let kind = style.paint(Tone::Faint, tool.kind.as_str()).into_owned();
             let mut text = format!("{mark} {kind} {}\n", style.paint(Tone::Strong, &title));
             if *destructive {

@@ -24,8 +24,6 @@ pub(crate) struct Screen {
     /// Columns of the terminal; none if stdout is not one.
     width: Option<usize>,
     err_is_terminal: bool,
-    /// Whether anything was written since somebody asked.
-    has_written: bool,
 }
 
 impl fmt::Debug for Screen {
@@ -50,7 +48,6 @@ impl Screen {
             err_style: style(err.is_terminal()),
             width,
             err_is_terminal: err.is_terminal(),
-            has_written: false,
             out: Box::new(out),
             err: Box::new(err),
         }
@@ -82,21 +79,14 @@ impl Screen {
 
     /// Writes something that is no part of the answer, as it is.
     pub(crate) fn aside(&mut self, text: &str) -> io::Result<()> {
-        self.has_written |= !text.is_empty();
         self.err.write_all(text.as_bytes())?;
         self.err.flush()
     }
 
     /// Prints an answer, which ends with a line break.
     pub(crate) fn print(&mut self, text: &str) -> io::Result<()> {
-        self.has_written |= !text.is_empty();
         self.out.write_all(text.as_bytes())?;
         self.out.flush()
-    }
-
-    /// Whether a turn was shown further since the last time this was asked.
-    pub(crate) fn has_moved(&mut self) -> bool {
-        std::mem::take(&mut self.has_written)
     }
 
     /// Prints one line of an answer.

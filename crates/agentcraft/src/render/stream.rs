@@ -2,7 +2,7 @@
 
 use std::io;
 
-use domain::turn::{Answer, Ask, EventKind};
+use domain::turn::{Answer, Ask, AskId, EventKind};
 use serde_json::value::RawValue;
 
 use super::{
@@ -153,6 +153,28 @@ impl Stream {
                 }
             }
             (Layout::Terminal { .. } | Layout::Pipe { .. }, None) => Ok(()),
+        }
+    }
+
+    /// We have answered this one, and need not be told.
+    pub(crate) fn answered(&mut self, ask: &AskId) {
+        if let Some(transcript) = self.transcript() {
+            transcript.answered(ask);
+        }
+    }
+
+    /// The question has gone out of sight.
+    pub(crate) fn repeat_ask(&mut self) {
+        if let Some(transcript) = self.transcript() {
+            transcript.repeat_ask();
+        }
+    }
+
+    fn transcript(&mut self) -> Option<&mut Transcript> {
+        match &mut self.layout {
+            Layout::Terminal { transcript, .. } => Some(transcript),
+            Layout::Pipe { rest } => rest.as_mut(),
+            Layout::Json => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! A conversation as it is shown: events in, text for the terminal out. It knows what stands on the current line.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use domain::turn::{
     Ask, AskId, AskKind, EventKind, FileChange, PlanEntry, PlanStatus, Stop, ToolCall, ToolStatus,
@@ -40,9 +40,10 @@ pub(crate) struct Transcript {
     thought: Markdown,
     tools: BTreeMap<String, ToolCall>,
     plan: Vec<PlanEntry>,
-    asks: BTreeMap<AskId, Ask>,
-    /// Asks that are not shown yet: most are answered by the policy at once, and then the answer says it all.
-    fresh: Vec<AskId>,
+    /// What the turn waits for, in the order it was asked. Most is answered by the policy at once, and then the answer says it all.
+    asks: VecDeque<Ask>,
+    /// The one that is in sight: one at a time, so that an answer is an answer to it.
+    shown_ask: Option<AskId>,
     /// Tool calls whose changes were shown when they were asked about.
     shown_changes: BTreeSet<String>,
     /// Asks whose answer the reader has given and need not be told.
@@ -77,8 +78,8 @@ impl Transcript {
             thought: markdown(Dialect::Faint),
             tools: BTreeMap::new(),
             plan: Vec::new(),
-            asks: BTreeMap::new(),
-            fresh: Vec::new(),
+            asks: VecDeque::new(),
+            shown_ask: None,
             shown_changes: BTreeSet::new(),
             own_answers: BTreeSet::new(),
             own_prompt: None,
@@ -101,6 +102,7 @@ impl Transcript {
 
     /// The reader has answered this one.
     pub(crate) fn answered(&mut self, ask: &AskId) {
+        self.asks.retain(|open| open.id != *ask);
         self.own_answers.insert(ask.clone());
     }
 
@@ -127,15 +129,14 @@ impl Transcript {
             },
             EventKind::Plan { entries } => self.show_plan(entries),
             EventKind::Ask(ask) => {
-                self.asks.insert(ask.id.clone(), ask.clone());
-                self.fresh.push(ask.id.clone());
+                self.asks.push_back(ask.clone());
                 String::new()
             }
             EventKind::AskSettled {
                 ask, answer, by, ..
             } => {
-                let known = self.asks.remove(ask);
-                self.fresh.retain(|fresh| fresh != ask);
+                let known = self.asks.iter().find(|open| open.id == *ask).cloned();
+                self.asks.retain(|open| open.id != *ask);
                 if self.own_answers.remove(ask) {
                     return String::new();
                 }
@@ -166,23 +167,31 @@ impl Transcript {
             Block::Thought => self.thought.pause(),
             Block::None | Block::Tool(_) => String::new(),
         };
-        for id in std::mem::take(&mut self.fresh) {
-            if let Some(ask) = self.asks.get(&id) {
-                let text = ask_text(ask, self.style);
-                // Whoever decides sees first what would change.
-                let change = match &ask.kind {
-                    AskKind::Permission { tool, .. } => {
-                        self.shown_changes.insert(tool.id.clone());
-                        tool_outcome(tool, self.style, self.symbols, self.width())
-                    }
-                    AskKind::Question { .. } => String::new(),
-                };
-                out.push_str(&self.close());
-                out.push_str(&change);
-                out.push_str(&text);
-            }
+        let first = self.asks.front();
+        if let Some(ask) = first
+            .filter(|ask| self.shown_ask.as_ref() != Some(&ask.id))
+            .cloned()
+        {
+            let text = ask_text(&ask, self.style);
+            // Whoever decides sees first what would change.
+            let change = match &ask.kind {
+                AskKind::Permission { tool, .. } => {
+                    self.shown_changes.insert(tool.id.clone());
+                    tool_outcome(tool, self.style, self.symbols, self.width())
+                }
+                AskKind::Question { .. } => String::new(),
+            };
+            out.push_str(&self.close());
+            out.push_str(&change);
+            out.push_str(&text);
+            self.shown_ask = Some(ask.id);
         }
         out
+    }
+
+    /// The question has gone out of sight.
+    pub(crate) fn repeat_ask(&mut self) {
+        self.shown_ask = None;
     }
 
     /// Ends the line that has begun, so that something else may be written.
@@ -293,7 +302,6 @@ impl Transcript {
     fn show_end(&mut self, stop: &Stop) -> String {
         self.tools.clear();
         self.asks.clear();
-        self.fresh.clear();
         self.shown_changes.clear();
         let (tone, words) = match stop {
             Stop::EndTurn => return self.close(),

@@ -90,6 +90,7 @@ fn what_the_reader_did_is_not_told_to_them() {
             turn: TurnId(1),
             prompt: "hi".to_owned(),
             trace: None,
+            by: None,
         },
         EventKind::AskSettled {
             ask: AskId("ask-1".to_owned()),
@@ -101,6 +102,7 @@ fn what_the_reader_did_is_not_told_to_them() {
             turn: TurnId(2),
             prompt: "hi".to_owned(),
             trace: None,
+            by: None,
         },
     ]
     .iter()

@@ -59,6 +59,9 @@ pub enum EventKind {
         /// What the turn belongs to, here and on other nodes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trace: Option<Trace>,
+        /// The client that asked for it, if one did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// A part of the agent's answer.
     Text {

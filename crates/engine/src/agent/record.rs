@@ -29,6 +29,9 @@ pub(crate) struct AgentRecord {
     pub(crate) lifecycle: Lifecycle,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) confinement: Option<Confinement>,
+    /// Made for one piece of work; nobody takes it up in the next daemon.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) passing: bool,
 }
 
 /// A folder beside its own that an agent's programs work in, and what holds them there.

@@ -113,6 +113,7 @@ fn record(create: &Create, template: Template, place: Place) -> AgentRecord {
         updated_at: now,
         lifecycle: Lifecycle::new(mode, auto_destroy),
         confinement: overrides.confinement.clone(),
+        passing: overrides.passing,
     }
 }
 

@@ -109,6 +109,7 @@ impl Engine {
         let overrides = Overrides {
             launch_mode: Some(LaunchMode::OneShot),
             workspace_policy: Some(WorkspacePolicy::Ephemeral),
+            passing: run.cleanup,
             ..Overrides::default()
         };
         self.create(Create {

@@ -9,8 +9,10 @@ use domain::{
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::{OpenConversation, OpenError, SessionView, binding::Slot, work::WaitingPrompt};
-use crate::{EngineError, EventLog, engine::Via};
+use super::{
+    Answers, OpenConversation, OpenError, SessionView, binding::Slot, work::WaitingPrompt,
+};
+use crate::{EngineError, EventLog, NativeOpen, engine::Via};
 
 /// What a face wants of a session.
 pub(super) enum Command {
@@ -22,7 +24,7 @@ pub(super) enum Command {
     /// Attaches a client and begins its turn, kept as one.
     Begin {
         client: ClientId,
-        answers: bool,
+        answers: Answers,
         prompt: WaitingPrompt,
         reply: oneshot::Sender<Result<TurnId, EngineError>>,
     },
@@ -50,11 +52,15 @@ pub(super) enum Command {
     },
     Attach {
         client: ClientId,
-        answers: bool,
+        answers: Answers,
         reply: Reply,
     },
     Detach {
         client: ClientId,
+    },
+    /// The words with which the conversation is opened from now on.
+    Reword {
+        open: NativeOpen,
     },
     Close {
         reply: Reply,

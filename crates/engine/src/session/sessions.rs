@@ -52,8 +52,27 @@ pub struct CreateSession {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachAs {
     pub client: ClientId,
-    /// Whether it can answer what the agent asks.
-    pub answers: bool,
+    pub answers: Answers,
+}
+
+/// What a client can be asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Answers {
+    #[default]
+    Nothing,
+    /// What the turns ask that it has asked for itself.
+    OwnTurns,
+    /// What any turn asks.
+    Everything,
+}
+
+impl From<bool> for Answers {
+    fn from(answers: bool) -> Self {
+        match answers {
+            true => Self::Everything,
+            false => Self::Nothing,
+        }
+    }
 }
 
 /// What the ids of our sessions begin with; agents' own ids do not.

@@ -6,13 +6,13 @@ mod deciding;
 mod keeping;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{Arc, Weak},
 };
 
 use domain::{
     Trace,
-    permission::Policy,
+    permission::{Audience, Policy},
     session::{ClientId, Effect, Input, Lease, Session, WhenBusy},
     turn::{EventKind, Raw, Stop, TurnId},
 };
@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::{
-    SessionRecord, SessionView,
+    Answers, SessionRecord, SessionView,
     asks::OpenAsks,
     binding::Slot,
     handle::{Command, Handle, OpenReply, Reply},
@@ -93,8 +93,8 @@ struct SessionTask {
     sink: SessionSink,
     view: watch::Sender<SessionView>,
     asks: OpenAsks,
-    /// Clients that can answer asks.
-    answering: BTreeSet<ClientId>,
+    /// Clients that can answer asks, and which.
+    answering: BTreeMap<ClientId, Answers>,
     prompts: Vec<(TurnId, WaitingPrompt)>,
     /// Who has asked for the turns that are not over.
     askers: BTreeMap<TurnId, ClientId>,
@@ -150,7 +150,7 @@ pub(super) fn spawn(
         log: log.clone(),
         view: view_in,
         asks: OpenAsks::default(),
-        answering: BTreeSet::new(),
+        answering: BTreeMap::new(),
         prompts: Vec::new(),
         askers: BTreeMap::new(),
         slot: slot.clone(),
@@ -288,10 +288,11 @@ impl SessionTask {
             Command::Detach { client } => {
                 self.answering.remove(&client);
                 self.try_input(Input::Detach { client }).await;
-                if self.answering.is_empty() {
-                    self.decline_open_asks().await;
+                if self.audience() == Audience::Nobody {
+                    self.deny_open_asks().await;
                 }
             }
+            Command::Reword { open } => self.record.open = Some(open),
             Command::Close { reply } => {
                 self.answer(reply, Input::Close).await;
                 self.over = true;
@@ -317,19 +318,11 @@ impl SessionTask {
         result.map(|()| turn)
     }
 
-    fn can_answer(&mut self, client: &ClientId, answers: bool) {
-        if answers {
-            self.answering.insert(client.clone());
-        } else {
-            self.answering.remove(client);
-        }
-    }
-
     /// The first client and its prompt, which are kept as one.
     async fn begin_first(
         &mut self,
         client: ClientId,
-        answers: bool,
+        answers: Answers,
         prompt: WaitingPrompt,
     ) -> Result<TurnId, EngineError> {
         self.can_answer(&client, answers);
@@ -440,6 +433,7 @@ impl SessionTask {
                 turn,
                 prompt: prompt.text.clone(),
                 trace: Some(trace),
+                by: self.askers.get(&turn).map(|client| client.0.clone()),
             },
             prompt.words.clone().filter(is_kept),
         );

@@ -138,9 +138,22 @@ async fn a_command_is_heard_while_it_speaks() {
 
 #[tokio::test]
 async fn a_program_that_has_said_all_and_does_not_end_is_ended_and_its_result_counts() {
-    let scene = Scene::new();
     let result = r#"{"type":"result","subtype":"success","is_error":false,"result":"all done","session_id":"s"}"#;
-    let driver = scene.driver("claude-code", &format!("echo '{result}'; sleep 600"));
-    assert_eq!(scene.once(&driver, "hello").await, Ok(Stop::EndTurn));
-    assert_eq!(scene.left(), []);
+    let ways = [
+        "sleep 600",
+        "exec >&- 2>&-; sleep 600",
+        r#"while :; do echo '{"type":"system"}'; sleep 1; done"#,
+    ];
+    let taken = ways.map(async |way| {
+        let scene = Scene::new();
+        let driver = scene.driver("claude-code", &format!("echo '{result}'; {way}"));
+        assert_eq!(
+            scene.once(&driver, "hello").await,
+            Ok(Stop::EndTurn),
+            "{way}"
+        );
+        assert_eq!(scene.left(), [], "{way}");
+    });
+    let [first, second, third] = taken;
+    tokio::join!(first, second, third);
 }

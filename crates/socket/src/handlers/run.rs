@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::session::WhenBusy;
-use engine::{CreateSession, RunAgent, RunResult, RunTemplate, TurnOptions};
+use engine::{Answers, CreateSession, OpenRun, RunAgent, RunResult, RunTemplate, TurnOptions};
 use wire::daemon::{AgentPromptParams, ErrorCode, PromptResult, RunOptions, RunParams};
 
 use super::session;
@@ -12,11 +12,34 @@ use crate::{attachments::Stream, error::RpcError, params, server::Call};
 pub(super) async fn run(call: &Call) -> Result<PromptResult, RpcError> {
     let given: RunParams = call.params()?;
     params::prompt("prompt", &given.prompt)?;
+    let watching = Watching {
+        stream: given.stream,
+        answers: given.answers,
+    };
+    // Whoever looks on at an agent that is made for this alone has the only eyes for what comes of it.
+    let is_made_for_it = given.template.is_some() && given.cleanup.unwrap_or(true);
+    let run = async {
+        let mut run = open(call, given).await?;
+        watching.attach(call, run.session()).await?;
+        run.asked_by(call.attachments.client(run.session()));
+        Ok::<_, RpcError>(run)
+    };
+    let run = tokio::select! { biased;
+        () = call.caller.peer.closed(), if watching.is_there() => return Err(left()),
+        run = run => run?,
+    };
+    let result = tokio::select! { biased;
+        () = call.caller.peer.closed(), if watching.is_there() && is_made_for_it => return Err(left()),
+        result = run.finish() => result?,
+    };
+    Ok(answer(result))
+}
+
+async fn open(call: &Call, given: RunParams) -> Result<OpenRun, RpcError> {
     let engine = &call.service.engine;
     let session = given.options.session_id.clone();
     let options = options(given.options);
-    let is_made_for_it = given.template.is_some() && given.cleanup.unwrap_or(true);
-    let mut run = match (given.name, given.template) {
+    match (given.name, given.template) {
         (Some(name), None) => {
             let run = RunAgent {
                 name: engine.agent_for(&params::target("name", &name)?).await?,
@@ -25,8 +48,12 @@ pub(super) async fn run(call: &Call) -> Result<PromptResult, RpcError> {
                 session,
                 by: None,
             };
-            engine.open_run(run).await?
+            Ok(engine.open_run(run).await?)
         }
+        (None, Some(_)) if session.is_some() => Err(RpcError::invalid_params(
+            "options.sessionId",
+            "an agent that is made for this prompt has no session before",
+        )),
         (None, Some(template)) => {
             let run = RunTemplate {
                 template,
@@ -34,38 +61,52 @@ pub(super) async fn run(call: &Call) -> Result<PromptResult, RpcError> {
                 options,
                 cleanup: given.cleanup.unwrap_or(true),
             };
-            engine.open_template_run(run).await?
+            Ok(engine.open_template_run(run).await?)
         }
-        _ => {
-            return Err(RpcError::invalid_params(
-                "name",
-                "exactly one of name and template is given",
-            ));
+        _ => Err(RpcError::invalid_params(
+            "name",
+            "exactly one of name and template is given",
+        )),
+    }
+}
+
+/// What the connection that asks for a turn wants of it before it is over.
+#[derive(Debug, Clone, Copy)]
+struct Watching {
+    stream: bool,
+    answers: bool,
+}
+
+impl Watching {
+    fn is_there(self) -> bool {
+        self.stream || self.answers
+    }
+
+    /// Sends the events from now on, and asks what its own turn asks.
+    async fn attach(self, call: &Call, session: &str) -> Result<(), RpcError> {
+        if !self.is_there() {
+            return Ok(());
         }
-    };
-    if given.stream || given.answers {
-        let id = run.session();
-        let last = engine.sessions().get(id).await?.last_seq;
+        let last = call.service.engine.sessions().get(session).await?.last_seq;
         let stream = Stream {
             from: last + 1,
             raw: false,
         };
+        let answers = match self.answers {
+            true => Answers::OwnTurns,
+            false => Answers::Nothing,
+        };
         let attached = call
             .attachments
-            .attach(id, Some("run"), given.answers, Some(stream));
+            .attach(session, Some("command"), answers, Some(stream));
         attached.await?;
+        Ok(())
     }
-    run.asked_by(call.attachments.client(run.session()));
-    // Whoever looked on at an agent that is made for this alone has the only eyes for what comes of it.
-    let is_watched = given.stream && is_made_for_it;
-    let result = tokio::select! { biased;
-        result = run.finish() => result?,
-        () = call.caller.peer.closed(), if is_watched => {
-            let message = "the client has left";
-            return Err(RpcError::new(ErrorCode::GenericBusiness, message.to_owned()));
-        }
-    };
-    Ok(answer(result))
+}
+
+fn left() -> RpcError {
+    let message = "the client has left".to_owned();
+    RpcError::new(ErrorCode::GenericBusiness, message)
 }
 
 pub(super) async fn prompt(call: &Call) -> Result<PromptResult, RpcError> {
@@ -90,6 +131,11 @@ pub(super) async fn prompt(call: &Call) -> Result<PromptResult, RpcError> {
             sessions.create(create).await?.session_id
         }
     };
+    let watching = Watching {
+        stream: given.stream,
+        answers: given.answers,
+    };
+    watching.attach(call, &id).await?;
     let outcome = session::turn(call, &id, given.message, WhenBusy::Queue).await?;
     Ok(session::result(id, outcome))
 }

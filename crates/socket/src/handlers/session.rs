@@ -36,9 +36,6 @@ const EVENT_MAX: usize = 10 * 1024 * 1024 - 1024;
 /// The longest answer as it is sent, which is twice in one line.
 const ANSWER_ENCODED_MAX: usize = 5 * 1024 * 1024 - 64 * 1024;
 
-/// So many bytes fit whatever they are: JSON makes six of one at most.
-const ANSWER_SAFE: usize = ANSWER_ENCODED_MAX / 6;
-
 /// What a line of the journal takes beside its body, and room for escapes.
 const LINE_OVERHEAD: usize = 512;
 
@@ -69,7 +66,7 @@ pub(super) async fn create(call: &Call) -> Result<SessionView, RpcError> {
     let name = given.client_id.as_deref();
     Ok(call
         .attachments
-        .attach(&view.session_id, name, given.answers, stream)
+        .attach(&view.session_id, name, given.answers.into(), stream)
         .await?)
 }
 
@@ -99,7 +96,7 @@ pub(super) async fn attach(call: &Call) -> Result<SessionView, RpcError> {
     let name = given.client_id.as_deref();
     Ok(call
         .attachments
-        .attach(&given.session_id, name, given.answers, Some(stream))
+        .attach(&given.session_id, name, given.answers.into(), Some(stream))
         .await?)
 }
 
@@ -150,21 +147,28 @@ pub(super) fn result(session_id: String, outcome: TurnOutcome) -> PromptResult {
 
 /// An answer that fits into a line twice, and whether that is only its beginning.
 pub(super) fn within_a_line(mut text: String) -> (String, bool) {
-    if text.len() <= ANSWER_SAFE || encoded_len(&text) <= ANSWER_ENCODED_MAX {
-        return (text, false);
-    }
-    text.truncate(text.floor_char_boundary(ANSWER_SAFE));
-    (text, true)
+    let mut length = 0;
+    let fits = |letter: char| {
+        length += encoded_len(letter);
+        length <= ANSWER_ENCODED_MAX
+    };
+    let end = text.char_indices().map_while({
+        let mut fits = fits;
+        move |(at, letter)| fits(letter).then_some(at + letter.len_utf8())
+    });
+    let end = end.last().unwrap_or(0);
+    let truncated = end < text.len();
+    text.truncate(end);
+    (text, truncated)
 }
 
-/// Bytes of a text as JSON.
-fn encoded_len(text: &str) -> usize {
-    let escape = |byte: u8| match byte {
-        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
-        0..=31 => 6,
-        _ => 1,
-    };
-    text.bytes().map(escape).sum()
+/// Bytes of a letter as JSON.
+fn encoded_len(letter: char) -> usize {
+    match letter {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\0'..='\u{1f}' => 6,
+        letter => letter.len_utf8(),
+    }
 }
 
 pub(super) fn failure(stop: Stop) -> Option<String> {
@@ -312,8 +316,7 @@ mod tests {
     fn an_answer_is_cut_only_if_it_does_not_fit_into_a_line_twice() {
         let plain = "x".repeat(ANSWER_ENCODED_MAX);
         assert_eq!(within_a_line(plain.clone()), (plain.clone(), false));
-        let (cut, truncated) = within_a_line(plain + "x");
-        assert!(truncated && cut.len() <= ANSWER_SAFE);
+        assert_eq!(within_a_line(plain.clone() + "x"), (plain, true));
         for odd in ["\u{1}", "\"", "ü"] {
             let (text, _) = within_a_line(odd.repeat(ANSWER_ENCODED_MAX));
             let line = serde_json::to_string(&text).unwrap();

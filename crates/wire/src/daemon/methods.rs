@@ -142,7 +142,7 @@ pub const METHODS: &[Method] = &[
     ),
     method(
         "agent.prompt",
-        "{ name, message, sessionId? }",
+        "{ name, message, sessionId?, stream?, answers? }",
         "{ response, text, sessionId, stopReason, truncated?, error? }",
         &[AgentNotFound, AgentNotAttached, GenericBusiness],
     ),

@@ -182,6 +182,12 @@ pub struct AgentPromptParams {
     pub message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
+    /// Whether this connection is sent the events of the session from now on.
+    #[serde(default)]
+    pub stream: bool,
+    /// Whether this connection can answer what the turn asks; it is sent the events then, too.
+    #[serde(default)]
+    pub answers: bool,
 }
 
 /// `journal.query`.

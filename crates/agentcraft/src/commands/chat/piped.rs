@@ -95,7 +95,7 @@ fn turn(
     screen: &mut Screen,
 ) -> Result<PromptResult, CommandError> {
     let call = send_prompt(joined, line)?;
-    let mut own = OwnTurn::new(line);
+    let mut own = OwnTurn::default();
     let mut ended: Option<(PromptResult, Instant)> = None;
     let mut cancelled = false;
     loop {
@@ -108,7 +108,7 @@ fn turn(
             None => stream.pause(screen)?,
             Some(Input::Event(event)) if event.session_id == joined.session.session_id => {
                 let kind = event.kind();
-                if own.takes(kind.as_ref()) == Step::Show {
+                if own.takes(kind.as_ref(), event.own) == Step::Show {
                     stream.event(&event.event, kind.as_ref(), screen)?;
                 }
             }

@@ -10,6 +10,7 @@ use std::{
 
 use domain::turn::{Ask, AskId};
 use engine::SessionView;
+use rustix::termios::{QueueSelector, tcflush};
 use wire::daemon::{
     RunOptions, RunParams, SessionCancelParams, SessionIdParams, SessionPromptParams,
 };
@@ -218,6 +219,8 @@ impl Room<'_> {
 
     /// Asks the person, unless somebody else answers first.
     fn answer(&mut self, question: &Ask) -> Result<Next, CommandError> {
+        // What was typed before there was a question is no answer to it; a terminal that refuses is read as it is.
+        let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
         let typed = self.read(&ask::prompt(question), Some(&question.id))?;
         if !self.view.still_asks(&question.id) {
             return match typed {
@@ -398,8 +401,7 @@ fn pump(
                 unprinted.push_str(&view.event(&event));
                 if asked.is_some_and(|asked| !view.still_asks(asked)) {
                     asked = None;
-                    unprinted
-                        .push_str("  (no answer is needed any more; what you type is a prompt)\n");
+                    unprinted.push_str("  (no answer is needed any more; press Enter)\n");
                 }
             }
             Some(Input::Lost(error)) => {

@@ -47,9 +47,12 @@ impl Question {
         let failed = |error: Errno| CommandError::machine("use the terminal", error);
         let terminal = open("/dev/tty", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(failed)?;
+        let terminal = terminal.map_err(failed)?;
+        // What was typed before there was a question is no answer to it.
+        let _ = tcflush(&terminal, QueueSelector::IFlush);
         let mut question = Self {
             asked,
-            terminal: Arc::new(terminal.map_err(failed)?),
+            terminal: Arc::new(terminal),
             stop: Arc::new(stop),
             typed: Arc::default(),
             reader: None,
@@ -68,10 +71,20 @@ impl Question {
         self.asked.id == *ask
     }
 
-    /// Puts what it asks for at the end of the terminal, unless it stands there.
-    pub(super) fn show(&mut self, has_moved: bool) {
-        if !std::mem::replace(&mut self.is_shown, true) || has_moved {
-            self.say(&ask::prompt(&self.asked));
+    pub(super) fn is_shown(&self) -> bool {
+        self.is_shown
+    }
+
+    /// Puts what it asks for at the end of the terminal.
+    pub(super) fn show(&mut self) {
+        self.is_shown = true;
+        self.say(&ask::prompt(&self.asked));
+    }
+
+    /// Makes room for something else.
+    pub(super) fn step_aside(&mut self) {
+        if std::mem::take(&mut self.is_shown) {
+            self.say("\n");
         }
     }
 
@@ -86,7 +99,7 @@ impl Question {
             }
         };
         if answer.is_none() {
-            self.say("  choose one of the numbers above\n");
+            self.say("  choose one of the numbers\n");
             self.is_shown = false;
             self.listen();
         }
@@ -94,9 +107,9 @@ impl Question {
     }
 
     /// Takes it off the terminal: nobody needs the answer any more, nor half of it in the next command.
-    pub(super) fn take_away(self) {
+    pub(super) fn take_away(mut self) {
         let _ = tcflush(&*self.terminal, QueueSelector::IFlush); // What stays is only inconvenient.
-        self.say("\n");
+        self.step_aside();
     }
 
     /// Words beside the stream; a terminal that is gone is noticed by whoever reads it.

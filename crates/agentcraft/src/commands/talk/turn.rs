@@ -3,15 +3,15 @@
 use domain::turn::{EventKind, Stop, TurnId};
 use wire::daemon::PromptResult;
 
-/// A turn that begins with our prompt, and how far it is.
-#[derive(Debug)]
+/// The turn that we have asked for, and how far it is.
+#[derive(Debug, Default)]
 pub(in crate::commands) struct OwnTurn {
-    prompt: String,
     state: State,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum State {
+    #[default]
     Waiting,
     Running(TurnId),
     Over,
@@ -25,13 +25,6 @@ pub(in crate::commands) enum Step {
 }
 
 impl OwnTurn {
-    pub(in crate::commands) fn new(prompt: &str) -> Self {
-        Self {
-            prompt: prompt.to_owned(),
-            state: State::Waiting,
-        }
-    }
-
     /// Whether there is nothing more to see once the turn's result is there.
     pub(in crate::commands) fn is_over_after(&self, result: &PromptResult) -> bool {
         match self.state {
@@ -42,12 +35,10 @@ impl OwnTurn {
         }
     }
 
-    /// Looks at the next event of the session.
-    pub(in crate::commands) fn takes(&mut self, event: Option<&EventKind>) -> Step {
+    /// Looks at the next event of the session; `own` says that it begins a turn of ours.
+    pub(in crate::commands) fn takes(&mut self, event: Option<&EventKind>, own: bool) -> Step {
         match (self.state, event) {
-            (State::Waiting, Some(EventKind::TurnStarted { turn, prompt, .. }))
-                if *prompt == self.prompt =>
-            {
+            (State::Waiting, Some(EventKind::TurnStarted { turn, .. })) if own => {
                 self.state = State::Running(*turn);
                 Step::Show
             }
@@ -67,10 +58,11 @@ mod tests {
 
     #[test]
     fn turns_of_others_before_and_after_are_skipped() {
-        let started = |turn, prompt: &str| EventKind::TurnStarted {
+        let started = |turn| EventKind::TurnStarted {
             turn: TurnId(turn),
-            prompt: prompt.to_owned(),
+            prompt: "the same".to_owned(),
             trace: None,
+            by: None,
         };
         let text = || EventKind::Text {
             text: "x".to_owned(),
@@ -80,17 +72,17 @@ mod tests {
             stop: Stop::EndTurn,
         };
         let events = [
-            (started(1, "theirs"), Step::Skip),
-            (text(), Step::Skip),
-            (ended(1), Step::Skip),
-            (started(2, "ours"), Step::Show),
-            (text(), Step::Show),
-            (ended(2), Step::Show),
-            (started(3, "ours"), Step::Skip),
+            (started(1), false, Step::Skip),
+            (text(), false, Step::Skip),
+            (ended(1), false, Step::Skip),
+            (started(2), true, Step::Show),
+            (text(), false, Step::Show),
+            (ended(2), false, Step::Show),
+            (started(3), true, Step::Skip),
         ];
-        let mut own = OwnTurn::new("ours");
-        for (event, step) in events {
-            assert_eq!(own.takes(Some(&event)), step, "{event:?}");
+        let mut own = OwnTurn::default();
+        for (event, is_own, step) in events {
+            assert_eq!(own.takes(Some(&event), is_own), step, "{event:?}");
         }
         assert_eq!(own.state, State::Over);
     }
@@ -101,7 +93,7 @@ mod tests {
             stop_reason: stop.as_str().to_owned(),
             ..PromptResult::default()
         };
-        let own = OwnTurn::new("ours");
+        let own = OwnTurn::default();
         assert!(own.is_over_after(&result(Stop::Cancelled)));
         assert!(!own.is_over_after(&result(Stop::EndTurn)));
     }

@@ -21,10 +21,13 @@ def reply(id, result):
 def say(text):
     update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
     send(json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "own", "update": update}}))
-turn = None
+turn, heard = None, []
 for line in sys.stdin:
     message = json.loads(line)
     method, id = message.get("method"), message.get("id")
+    params = message.get("params")
+    if isinstance(params, dict) and "k" in params:
+        heard.append(params["k"])
     if method == "initialize":
         reply(id, {"protocolVersion": 1, "agentCapabilities": {}})
     elif method == "session/new":
@@ -36,7 +39,7 @@ for line in sys.stdin:
         say(line.strip())
         reply(turn, {"stopReason": "end_turn"})
     elif id is not None:
-        reply(id, {"given": line.strip()})
+        reply(id, {"given": line.strip(), "heard": heard})
 "#;
 
 fn with_echo() -> (TestDaemon, Editor, String) {
@@ -136,5 +139,36 @@ fn params_of_every_shape_reach_the_agent_as_they_are() {
     let (answer, _) = editor.answer(900);
     let given: Value = serde_json::from_str(answer["given"].as_str().unwrap()).unwrap();
     assert_eq!(given.get("params"), None, "{given}");
+    editor.close();
+}
+
+#[test]
+fn what_an_editor_sends_reaches_the_agent_in_the_order_in_which_it_was_sent() {
+    let (_daemon, mut editor, session) = with_echo();
+    let mut bytes = String::new();
+    for number in 0..30 {
+        let params = json!({"sessionId": session, "k": number});
+        let note = json!({"jsonrpc": "2.0", "method": "_own/note", "params": params});
+        bytes.push_str(&format!("{note}\n"));
+    }
+    editor.write(bytes.as_bytes());
+    let mut ask = |number| editor.ask("_own/thing", json!({"sessionId": session, "k": number}));
+    let last = (0..30).map(&mut ask).last().unwrap();
+    let (answer, _) = editor.answer(last);
+    let heard = answer["heard"].as_array().unwrap().clone();
+    let expected: Vec<Value> = (0..30).chain(0..30).map(|number| json!(number)).collect();
+    assert_eq!(heard, expected);
+    editor.close();
+}
+
+#[test]
+fn a_session_that_is_named_twice_is_the_last_one_and_must_be_the_editors_own() {
+    let (_daemon, mut editor, session) = with_echo();
+    let foreign = format!(
+        r#"{{"jsonrpc":"2.0","id":901,"method":"_own/thing","params":{{"sessionId":"{session}","sessionId":"own"}}}}"#
+    );
+    editor.write(format!("{foreign}\n").as_bytes());
+    let (outcome, _) = editor.outcome(&json!(901));
+    assert_eq!(outcome.unwrap_err()["code"], -32002);
     editor.close();
 }

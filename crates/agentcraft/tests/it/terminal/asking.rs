@@ -28,7 +28,7 @@ fn a_question_of_a_prompt_leaves_the_terminal_when_another_client_answers_it() {
     );
     prompt.see("choose 1-");
     prompt.say("perhaps");
-    prompt.see("choose one of the numbers above");
+    prompt.see("choose one of the numbers");
     prompt.see("choose 1-");
     prompt.press(b"half an answer");
     let (id, ask) = asked(&daemon);
@@ -134,4 +134,181 @@ fn the_journal_tells_why_something_was_allowed_or_denied() {
     );
     let notices = done(&daemon, &["journal", "--kind", "notice", "-f", "json"]);
     assert!(notices.contains(".env"), "{notices}");
+}
+
+/// An agent that asks for two things at once when it is told to, and says what it was answered.
+const TWICE: &str = r#"
+import json, sys
+def send(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+turn, answers = None, {}
+for line in sys.stdin:
+    message = json.loads(line)
+    method, id = message.get("method"), message.get("id")
+    if method == "initialize":
+        send(id=id, result={"protocolVersion": 1, "agentCapabilities": {}})
+    elif method == "session/new":
+        send(id=id, result={"sessionId": "own"})
+    elif method == "session/prompt":
+        turn = id
+        for number, title in ((7, "first act"), (8, "second act")):
+            send(id=number, method="session/request_permission", params={"sessionId": "own",
+                "toolCall": {"toolCallId": str(number), "title": title, "kind": "edit"},
+                "options": [{"optionId": "y", "name": "Allow", "kind": "allow_once"},
+                            {"optionId": "n", "name": "Reject", "kind": "reject_once"}]})
+    elif method == "session/cancel":
+        send(id=turn, result={"stopReason": "cancelled"})
+    elif method is None:
+        answers[id] = message["result"]["outcome"].get("optionId", "none")
+        if len(answers) == 2:
+            text = "heard %s and %s" % (answers[7], answers[8])
+            send(method="session/update", params={"sessionId": "own", "update": {
+                "sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}})
+            send(id=turn, result={"stopReason": "end_turn"})
+            answers = {}
+"#;
+
+fn with_two_questions() -> TestDaemon {
+    let daemon = crate::node().start();
+    let program = json!({"executablePath": "python3", "args": ["-c", TWICE], "protocol": "acp"});
+    daemon.template(
+        "twice",
+        json!({"backend": {"type": "custom", "config": program}}),
+    );
+    done(&daemon, &["agent", "create", "twice", "-t", "twice"]);
+    done(&daemon, &["agent", "start", "twice"]);
+    daemon
+}
+
+#[test]
+fn of_two_questions_one_is_asked_after_the_other_each_with_what_it_is_about() {
+    let daemon = with_two_questions();
+    let mut prompt = Pty::open(&daemon, 80, &["agent", "prompt", "twice", "-m", "go"]);
+    prompt.see("first act");
+    prompt.see("choose 1-2");
+    prompt.say("1");
+    prompt.see("second act");
+    prompt.see("choose 1-2");
+    prompt.say("2");
+    prompt.see("heard y and n");
+    assert_eq!(prompt.end(), 0, "{}", prompt.text());
+    let mut chat = Pty::open(&daemon, 80, &["agent", "chat", "twice"]);
+    chat.see("twice> ");
+    chat.say("go");
+    chat.see("first act");
+    chat.see("choose 1-2");
+    chat.say("2");
+    chat.see("second act");
+    chat.see("choose 1-2");
+    chat.say("1");
+    chat.see("heard n and y");
+    chat.see("twice> ");
+    chat.say("exit");
+    assert_eq!(chat.end(), 0);
+}
+
+#[test]
+fn what_is_typed_before_a_question_is_no_answer_to_it() {
+    let daemon = started();
+    let mut prompt = Pty::open(&daemon, 80, &["agent", "prompt", "x", "-m", "/slow 20 50"]);
+    prompt.see("chunk 3 of 20");
+    prompt.end();
+    let id = asked_nothing(&daemon);
+    let mut waiting = Pty::open(
+        &daemon,
+        80,
+        &[
+            "agent",
+            "prompt",
+            "x",
+            "--session-id",
+            &id,
+            "-m",
+            "/write a.txt hi",
+        ],
+    );
+    waiting.press(b"1\r1\r1\r");
+    waiting.see("choose 1-");
+    waiting.say("");
+    waiting.see("you rejected it");
+    waiting.end();
+    assert!(!daemon.home().join("instances/x/a.txt").exists());
+}
+
+/// The only session of the node.
+fn asked_nothing(daemon: &TestDaemon) -> String {
+    let sessions = daemon.client().ok("session.list", json!({}));
+    sessions[0]["sessionId"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_command_that_leaves_before_its_agent_is_there_gives_no_prompt() {
+    let daemon = crate::node().start();
+    let script = format!(
+        "touch began; while [ ! -e go ]; do sleep 0.02; done; exec python3 -c '{}'",
+        TWICE.replace('\'', "'\\''")
+    );
+    let program = json!({"executablePath": "/bin/sh", "args": ["-c", script], "protocol": "acp"});
+    daemon.template(
+        "slow",
+        json!({"backend": {"type": "custom", "config": program}}),
+    );
+    done(&daemon, &["agent", "create", "slow", "-t", "slow"]);
+    let workspace = daemon.home().join("instances/slow");
+    let mut run = Pty::open(&daemon, 80, &["agent", "run", "slow", "-p", "hello"]);
+    eventually("it is being started", || workspace.join("began").exists());
+    run.press(b"\x03");
+    assert_eq!(run.end(), 1, "{}", run.text());
+    fs::write(workspace.join("go"), "").unwrap();
+    eventually("it has been stopped again", || {
+        done(&daemon, &["agent", "status", "slow", "-f", "quiet"]) == "stopped\n"
+    });
+    let turns = done(&daemon, &["journal", "--kind", "turn.", "-f", "json"]);
+    assert_eq!(turns, "");
+}
+
+#[test]
+fn what_was_made_for_one_prompt_does_not_outlive_its_daemon() {
+    let mut daemon = daemon(json!({}));
+    for end in [TestDaemon::stop, TestDaemon::kill] {
+        let mut run = daemon
+            .command(&["agent", "run", "-t", "built-in", "-p", "/slow 1000 20"])
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        eventually("it works", || daemon.agent_processes().len() == 1);
+        end(&mut daemon);
+        run.wait().unwrap();
+        daemon.start();
+        assert_eq!(done(&daemon, &["agent", "list", "-f", "quiet"]), "x\n");
+    }
+}
+
+#[test]
+fn the_same_prompt_of_two_commands_is_answered_to_each() {
+    let daemon = daemon(json!({}));
+    let script = "n=$(cat n 2>/dev/null || echo 0); n=$((n+1)); echo $n > n; sleep 0.2; echo answer number $n";
+    daemon.template("counter", json!({"backend": {"type": "command", "config": {"executablePath": "/bin/sh", "args": ["-c", script]}}}));
+    done(&daemon, &["agent", "create", "counter", "-t", "counter"]);
+    let first = super::json_lines(&done(
+        &daemon,
+        &["agent", "run", "counter", "-p", "go", "-f", "json"],
+    ));
+    let id = first.last().unwrap()["sessionId"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let run = || {
+        daemon
+            .command(&["agent", "run", "counter", "--session-id", &id, "-p", "go"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let both = [run(), run()]
+        .map(|run| String::from_utf8(run.wait_with_output().unwrap().stdout).unwrap());
+    let mut both = both.map(|said| said.trim().to_owned());
+    both.sort();
+    assert_eq!(both, ["answer number 2", "answer number 3"]);
 }

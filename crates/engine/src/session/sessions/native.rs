@@ -13,7 +13,7 @@ use super::{Prompt, Sessions};
 use crate::{
     Driver, EngineError,
     session::{
-        NativeSession, OpenConversation, OpenError, SessionView, Thread,
+        NativeOpen, NativeSession, OpenConversation, OpenError, SessionView, Thread,
         handle::{Command, Handle},
         task,
     },
@@ -37,6 +37,13 @@ impl Sessions {
             None => self.workspace(&create.agent)?,
         };
         self.begin(create, via, resume, cwd, Some(open)).await
+    }
+
+    /// Opens the conversation with these words the next time it is opened in the agent.
+    pub async fn reword(&self, id: &str, open: NativeOpen) {
+        if let Some(handle) = self.inner.live.get(id) {
+            let _ = handle.commands.send(Command::Reword { open }).await; // It may have ended meanwhile.
+        }
     }
 
     /// As [`Sessions::prompt`], with the same prompt in the words of the agent's own protocol.

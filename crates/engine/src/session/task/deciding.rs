@@ -13,7 +13,7 @@ use super::{SessionTask, Surroundings};
 use crate::{
     Answered, AskRequest, Rules,
     session::{
-        SessionRecord,
+        Answers, SessionRecord,
         asks::{self, Decision},
         handle::Reply,
     },
@@ -105,7 +105,7 @@ impl SessionTask {
         by: ClientId,
         reply: Reply,
     ) {
-        if self.answering.iter().any(|client| *client != by) {
+        if self.answerers().any(|client| *client != by) {
             drop(reply.send(Ok(()))); // The asker may have left.
             return;
         }
@@ -128,11 +128,31 @@ impl SessionTask {
         self.asks.deliver(&ask, answer);
     }
 
-    fn audience(&self) -> Audience {
-        if self.answering.is_empty() {
-            Audience::Nobody
-        } else {
-            Audience::Somebody
+    pub(super) fn can_answer(&mut self, client: &ClientId, answers: Answers) {
+        match answers {
+            Answers::Nothing => self.answering.remove(client),
+            Answers::OwnTurns | Answers::Everything => {
+                self.answering.insert(client.clone(), answers)
+            }
+        };
+    }
+
+    /// Who can answer what the turn that runs asks.
+    fn answerers(&self) -> impl Iterator<Item = &ClientId> {
+        let asker = self.machine.turn().and_then(|turn| self.askers.get(&turn));
+        let can = move |client: &ClientId, answers: Answers| match answers {
+            Answers::Nothing => false,
+            Answers::OwnTurns => asker == Some(client),
+            Answers::Everything => true,
+        };
+        let answering = self.answering.iter();
+        answering.filter_map(move |(client, answers)| can(client, *answers).then_some(client))
+    }
+
+    pub(super) fn audience(&self) -> Audience {
+        match self.answerers().next() {
+            Some(_) => Audience::Somebody,
+            None => Audience::Nobody,
         }
     }
 
@@ -143,7 +163,19 @@ impl SessionTask {
         }
     }
 
-    /// Nobody can answer any more, or the turn is over: what it waits for is settled with a no.
+    /// Nobody can answer any more: the turn is told no, as if nobody had been there, and goes on.
+    pub(super) async fn deny_open_asks(&mut self) {
+        let open = self.machine.asks();
+        let denials: Vec<_> = open
+            .map(|(ask, kind)| (ask.clone(), kind.denial()))
+            .collect();
+        for (ask, answer) in denials {
+            let by = ClientId("policy".to_owned());
+            self.try_input(Input::Answered { ask, answer, by }).await;
+        }
+    }
+
+    /// The turn is over: what it waits for is settled.
     pub(super) async fn decline_open_asks(&mut self) {
         for ask in self.asks.open() {
             self.try_input(Input::Withdrawn { ask }).await;

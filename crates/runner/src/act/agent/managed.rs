@@ -7,8 +7,8 @@ use domain::{
     turn::{Answer, EventKind, TurnId},
 };
 use engine::{
-    About, AttachAs, Create, CreateSession, Engine, EngineError, NativeOpen, NativeSession,
-    Overrides, Prompt, TurnOptions, chain,
+    About, Answers, AttachAs, Create, CreateSession, Engine, EngineError, NativeOpen,
+    NativeSession, Overrides, Prompt, TurnOptions, chain,
 };
 use workflow::{AgentAction, Provider, SessionUse};
 
@@ -71,6 +71,7 @@ async fn find(engine: &Engine, action: &AgentAction) -> Result<(Name, Made), Eng
         overrides: Overrides {
             launch_mode: Some(LaunchMode::OneShot),
             workspace_policy: Some(WorkspacePolicy::Ephemeral),
+            passing: true,
             ..Overrides::default()
         },
     };
@@ -123,7 +124,7 @@ async fn converse(
     let client = ClientId(format!("run-{}-{}", act.run, act.path));
     let attach = AttachAs {
         client: client.clone(),
-        answers: true,
+        answers: Answers::Everything,
     };
     let view = sessions.attach(&id, attach).await?;
     let prompt = Prompt {
