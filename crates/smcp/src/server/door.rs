@@ -9,7 +9,8 @@ use std::{
 };
 
 use serde_json::Value;
-use socketioxide::extract::AckSender;
+
+use super::bus::AckSender;
 
 /// Events that wait: more than a client sends without having had an answer.
 const EARLY_MAX: usize = 64;
