@@ -202,13 +202,9 @@ fn listen(io: &SocketIo, relay: &Arc<Relay>) -> InitRes<Wire> {
     let connect = move |socket: SocketRef| {
         if let Some(door) = socket.extensions.get::<Arc<Door>>() {
             door.let_in(|| connecting.connected(&socket));
-            let mut early = door.early();
-            while !early.is_empty() {
-                for call in early {
-                    connecting.receive(&socket, &call.name, call.body, call.ack);
-                }
-                early = door.early();
-            }
+            door.take_waiting(|call| {
+                connecting.receive(&socket, &call.name, call.body, call.ack);
+            });
         }
         async {}
     };

@@ -20,8 +20,14 @@ use socketioxide_redis::{
 };
 use tokio::sync::mpsc;
 
-/// How long Redis has to answer: it is near, and whoever asks for a place waits.
-const ANSWER_MAX: Duration = Duration::from_secs(2);
+/// How long a connection to Redis may take.
+const CONNECT_MAX: Duration = Duration::from_secs(2);
+
+/// How long the record has to answer: it is near, and whoever asks for a place waits.
+const RECORD_ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// How long a message may take to be passed on, behind all those before it: one that is given up is lost.
+const MESSAGE_MAX: Duration = Duration::from_secs(20);
 
 /// Messages of other servers that wait to be taken: every request that a few full connections may have open, with its
 /// answer. What is beyond is lost, and its request times out.
@@ -43,10 +49,12 @@ pub(super) enum Wire {
     Redis(Redis),
 }
 
-/// A connection that is made again by itself, with its subscriptions.
+/// Connections that are made again by themselves, with their subscriptions.
 #[derive(Clone)]
 pub(super) struct Redis {
-    pub(super) connection: ConnectionManager,
+    /// For the record, so that it does not wait behind messages.
+    pub(super) record: ConnectionManager,
+    messages: ConnectionManager,
     listening: Listening,
 }
 
@@ -70,15 +78,18 @@ impl Redis {
         let hearing = Arc::clone(&listening);
         let config = ConnectionManagerConfig::new()
             .set_number_of_retries(0) // Whoever asks is told at once, and the next command tries again.
-            .set_connection_timeout(Some(ANSWER_MAX))
-            .set_response_timeout(Some(ANSWER_MAX))
+            .set_connection_timeout(Some(CONNECT_MAX));
+        let record = config.clone().set_response_timeout(Some(RECORD_ANSWER_MAX));
+        let messages = config
+            .set_response_timeout(Some(MESSAGE_MAX))
             .set_push_sender(move |push| {
                 hear(&hearing, push);
                 Ok::<(), Infallible>(())
             })
             .set_automatic_resubscription();
         Ok(Self {
-            connection: ConnectionManager::new_with_config(client, config).await?,
+            record: ConnectionManager::new_with_config(client.clone(), record).await?,
+            messages: ConnectionManager::new_with_config(client, messages).await?,
             listening,
         })
     }
@@ -116,7 +127,7 @@ impl Driver for Wire {
         };
         let mut command = redis::cmd("PUBLISH");
         command.arg(channel).arg(message);
-        let _: Value = command.query_async(&mut redis.connection.clone()).await?;
+        let _: Value = command.query_async(&mut redis.messages.clone()).await?;
         Ok(())
     }
 
@@ -135,7 +146,7 @@ impl Driver for Wire {
             .write()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(channel.clone(), sending);
-        redis.connection.clone().subscribe(channel).await?;
+        redis.messages.clone().subscribe(channel).await?;
         Ok(MessageStream::new(messages))
     }
 
@@ -148,7 +159,7 @@ impl Driver for Wire {
             .write()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(&channel);
-        redis.connection.clone().unsubscribe(channel).await
+        redis.messages.clone().unsubscribe(channel).await
     }
 
     async fn num_serv(&self, channel: &str) -> Result<u16, RedisError> {
@@ -157,8 +168,7 @@ impl Driver for Wire {
         };
         let mut command = redis::cmd("PUBSUB");
         command.arg("NUMSUB").arg(channel);
-        let (_, servers): (String, u16) =
-            command.query_async(&mut redis.connection.clone()).await?;
+        let (_, servers): (String, u16) = command.query_async(&mut redis.messages.clone()).await?;
         Ok(servers)
     }
 }

@@ -155,9 +155,16 @@ impl Relay {
             afterwards.reply(asker, event, outcome);
         }
         self.finish(afterwards);
-        let Some((ticket, peer, to, over)) = forwarded else {
-            return;
-        };
+        if let Some(forwarded) = forwarded {
+            self.send_off(forwarded, asked);
+        }
+    }
+
+    fn send_off(
+        self: &Arc<Self>,
+        (ticket, peer, to, over): (Ticket, Option<Peer>, ConnectionId, CancellationToken),
+        asked: Asked,
+    ) {
         let (event, timeout) = (asked.event, asked.timeout);
         let body = complete(event, asked.body, timeout);
         match (peer, &self.shared) {

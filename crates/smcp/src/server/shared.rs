@@ -26,7 +26,10 @@ use domain::{
     office::{ConnectionId, Member, MemberName, Notice},
 };
 use redis::{Client, IntoConnectionInfo, ProtocolVersion, RedisError, RedisResult};
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{Semaphore, mpsc, watch},
+    time::Instant,
+};
 use wire::smcp::{ErrorBody, NAMESPACE, Profile};
 
 use self::record::{Entry, Record};
@@ -46,7 +49,13 @@ use crate::convert::{self, code};
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a server may be silent before its members are taken to have left: a few signs of life may be late.
-const LEASE: Duration = Duration::from_secs(6);
+const LEASE: Duration = Duration::from_secs(10);
+
+/// How long no new place is given after Redis has forgotten this server: the others write theirs down again meanwhile.
+const SETTLING: Duration = Duration::from_secs(3);
+
+/// Requests that are being sent to other servers at once, so that none waits long for Redis behind the others.
+const SENDING_MAX: usize = 64;
 
 /// What the servers of one address share.
 #[derive(Clone)]
@@ -130,6 +139,9 @@ pub(super) struct Shared {
     io: SocketIo,
     pub(super) post: Post,
     is_reachable: AtomicBool,
+    /// From when on new places are given; nothing before the first sign of life.
+    settled: Mutex<Option<Instant>>,
+    sending: Semaphore,
     /// What computers elsewhere offer, by connection, as of a revision.
     known: Mutex<HashMap<String, (u64, watch::Sender<Knowledge>)>>,
     /// Bytes of requests that are on their way to other servers.
@@ -147,11 +159,13 @@ impl Shared {
         let server = uuid::Uuid::new_v4().simple().to_string();
         let (post, parcels) = Post::new();
         let shared = Self {
-            record: Record::new(redis.connection.clone(), prefix, server.clone()),
+            record: Record::new(redis.record.clone(), prefix, server.clone()),
             server,
             io,
             post,
             is_reachable: AtomicBool::new(true),
+            settled: Mutex::default(),
+            sending: Semaphore::new(SENDING_MAX),
             known: Mutex::default(),
             unread: AtomicUsize::new(0),
             members_max,

@@ -110,6 +110,7 @@ impl Passage {
         let Some(io) = shared.io.of(NAMESPACE) else {
             return Ok(Outcome::Failed(unreachable_computer())); // This server is ending.
         };
+        let turn = shared.sending.acquire().await;
         let sending = io
             .to(connection_room(&entry.connection))
             .timeout(wait)
@@ -123,6 +124,7 @@ impl Passage {
                 return Err(Unreachable);
             }
         });
+        drop(turn);
         relay.has_left(self.ticket, &self.to);
         // A limit that no clock reaches is none.
         let far = Duration::from_secs(365 * 24 * 60 * 60);
@@ -160,6 +162,7 @@ impl Passage {
         let Some((office, computer)) = whereabouts(&self.to) else {
             return Ok(None);
         };
+        let _turn = shared.sending.acquire().await;
         shared.check_reachable()?;
         let found = shared.record.find(office, Role::Computer, computer).await;
         shared.noted(found, "look for a computer")

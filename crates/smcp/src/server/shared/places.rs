@@ -11,7 +11,7 @@ use wire::smcp::{ErrorBody, NAMESPACE, RoomAnswer, Session};
 use super::{Entry, Shared, Unreachable, connection_room, post::Parcel, record::Claimed};
 use crate::{
     convert,
-    server::{ack::Ack, floor::Peer, incoming::Incoming, join::PROBE, relay::Relay},
+    server::{ack::Ack, door::Door, floor::Peer, incoming::Incoming, join::PROBE, relay::Relay},
 };
 
 /// How long a silent connection that was closed has to leave its place; then it is taken from it, because its server
@@ -22,7 +22,7 @@ const VACATING_MAX: Duration = Duration::from_secs(2);
 const VACATING_LOOK: Duration = Duration::from_millis(25);
 
 impl Relay {
-    /// Joins once the other servers agree. The client is answered then; what it sends meanwhile comes too early.
+    /// Joins once the other servers agree; what the client sends meanwhile waits.
     pub(in super::super) fn join_shared(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
@@ -33,6 +33,11 @@ impl Relay {
         let (connection, peer) = (request.connection.clone(), request.peer.clone());
         let name = request.name.to_owned();
         let asker = request.into_asker();
+        let door = peer.socket.extensions.get::<Arc<Door>>();
+        if let Some(door) = &door {
+            door.hold();
+        }
+        let socket = peer.socket.clone();
         self.tasks.spawn(|stop| async move {
             let joined = tokio::select! { biased;
                 () = stop.cancelled() => Err(Unreachable.error()),
@@ -42,6 +47,10 @@ impl Relay {
             match joined {
                 Ok(()) => request.answer(&Ack::Done),
                 Err(error) => request.refuse(&error),
+            }
+            if let Some(door) = door {
+                door.release();
+                door.take_waiting(|call| relay.receive(&socket, &call.name, call.body, call.ack));
             }
         });
     }
@@ -57,6 +66,7 @@ impl Relay {
         let entry = shared.entry(peer, member);
         let (mut from, mut closed) = (None, None);
         loop {
+            shared.settled().await;
             let claim = shared.claim(&member.office, entry.clone(), from.take());
             match claim.await.map_err(Unreachable::error)? {
                 Claimed::Seated | Claimed::Kept | Claimed::Replaced(_) => break,

@@ -1,11 +1,11 @@
 //! Signs of life: this server says that it is there, and notices who is not any more.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::{Arc, PoisonError, atomic::Ordering};
 
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{
-    Audience, BEAT_EVERY, LEASE, Shared,
+    Audience, BEAT_EVERY, LEASE, SETTLING, Shared,
     post::{Parcel, left},
 };
 use crate::server::relay::Relay;
@@ -34,6 +34,9 @@ impl Shared {
             self.post.set_behind();
             return;
         };
+        if !beat.was_known {
+            self.settle_down();
+        }
         if !self.is_reachable.swap(true, Ordering::SeqCst) {
             tracing::info!("the other office servers can be reached again");
         }
@@ -46,6 +49,24 @@ impl Shared {
         }
         if !beat.was_known || self.post.is_behind() {
             self.post.put(Parcel::Restore);
+        }
+    }
+
+    /// A record that does not know this server may not know the others' members either, unless this is the beginning.
+    fn settle_down(&self) {
+        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        *settled = Some(match *settled {
+            None => now,
+            Some(_) => now + SETTLING,
+        });
+    }
+
+    /// Waits until the others have had time to write down who sits where.
+    pub(super) async fn settled(&self) {
+        let settled = *self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(settled) = settled {
+            tokio::time::sleep_until(settled).await;
         }
     }
 }
