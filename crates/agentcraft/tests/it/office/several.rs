@@ -198,7 +198,7 @@ async fn a_server_that_is_killed_loses_no_call_unheard_and_its_computers_come_ba
     // The one that was killed is back, and takes part.
     let (_back, second) = serve(&scene, &second.to_string());
     front.servers.lock().unwrap().clone_from(&vec![second]);
-    tasks.drain(PATIENCE).await;
+    assert_eq!(tasks.drain(PATIENCE).await, platform::Drained::Clean);
     assert_eq!(scene.tools(), TOOLS);
 }
 
