@@ -104,10 +104,24 @@ pub struct Seat {
     pub caller: String,
 }
 
+/// What the server keeps of its connections; answers to repeated calls are bounded by themselves.
+#[cfg(test)]
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Holds {
+    pub(crate) connections: usize,
+    pub(crate) requests: usize,
+}
+
 impl OfficeServer {
     /// Everybody who has joined an office.
     pub fn seats(&self) -> Vec<Seat> {
         self.relay.seats()
+    }
+
+    /// How much is kept for others.
+    #[cfg(test)]
+    pub(crate) fn holds(&self) -> Holds {
+        self.relay.holds()
     }
 
     /// Changes whenever the seats may have changed.

@@ -306,6 +306,15 @@ impl Relay {
         });
     }
 
+    #[cfg(test)]
+    pub(super) fn holds(&self) -> super::Holds {
+        let floor = self.floor();
+        super::Holds {
+            connections: floor.peers.len(),
+            requests: floor.pending.len(),
+        }
+    }
+
     pub(super) fn seats(&self) -> Vec<Seat> {
         let floor = self.floor();
         let mut seats: Vec<Seat> = floor
