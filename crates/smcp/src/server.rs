@@ -46,6 +46,10 @@ const PATH: &str = "/socket.io";
 /// leaves so many unread is closed.
 const UNREAD_MAX: usize = 2048;
 
+/// How long a connection may take to name its namespace and show a token. The library keeps what it holds of one for
+/// that long, also when it has gone.
+const HELLO_MAX: Duration = Duration::from_secs(10);
+
 /// What an operator may set.
 #[derive(Debug, Clone)]
 pub struct OfficeConfig {
@@ -185,6 +189,7 @@ fn build(config: &OfficeConfig, wire: Wire, prefix: String) -> (Router, SocketIo
         .max_buffer_size(UNREAD_MAX)
         .ping_interval(config.ping_interval)
         .ping_timeout(config.ping_timeout)
+        .connect_timeout(HELLO_MAX)
         .with_adapter::<Adapter>(wire.adapter(prefix))
         .build_svc();
     let router = Router::new()

@@ -56,6 +56,14 @@ impl Office {
         Self::serve(listener, tasks, refused, router, server)
     }
 
+    /// A server that forgets whom it has refused, for tests that watch the memory.
+    pub(super) async fn forgetful() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (tasks, config) = (Tasks::new(), OfficeConfig::default());
+        let (router, server) = router(config, Arc::new(caller), Arc::new(drop), &tasks);
+        Self::serve(listener, tasks, Refusals::default(), router, server)
+    }
+
     /// One of several servers that share a Redis.
     pub(super) async fn sharing(config: OfficeConfig, redis: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,6 +1,6 @@
 //! A Socket.IO client over a WebSocket, in a few lines: it joins an office, asks, and answers.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 const FRAME_MAX: u64 = 1024 * 1024;
 /// The relay speaks two profiles; this is the one of the released server.
 const TARGET: &str = "/socket.io/?EIO=4&transport=websocket&a2c_version=0.4.0";
+/// Thousands of members may be there at once.
+const BUFFER: usize = 1024;
 const TEXT: u8 = 1;
 const CLOSE: u8 = 8;
 
@@ -44,7 +46,7 @@ impl Member {
             .and_then(|()| stream.set_read_timeout(Some(ANSWER_LIMIT)))
             .context("could not prepare a connection")?;
         let mut member = Self {
-            reader: BufReader::new(stream),
+            reader: BufReader::with_capacity(BUFFER, stream),
             last_id: 0,
         };
         member.upgrade(address)?;
@@ -125,6 +127,31 @@ impl Member {
         loop {
             if let Packet::Ask { id } = self.hear()? {
                 self.say(&format!("43/smcp,{id}{result}"))?;
+            }
+        }
+    }
+
+    /// From now on it only looks, and never waits.
+    pub(super) fn rest(&mut self) -> anyhow::Result<()> {
+        let stream = self.reader.get_ref();
+        stream
+            .set_nonblocking(true)
+            .context("could not prepare a connection")
+    }
+
+    /// Answers pings and passes over everything else that has come. For a member at rest.
+    pub(super) fn look(&mut self) -> anyhow::Result<()> {
+        loop {
+            let ping = [0x81, 1, b'2'];
+            let (was_pinged, length) = match self.reader.fill_buf() {
+                Ok([]) => bail!("the relay closed the connection"),
+                Ok(bytes) => (bytes.windows(3).any(|bytes| bytes == ping), bytes.len()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error).context("could not read from the relay"),
+            };
+            self.reader.consume(length);
+            if was_pinged {
+                self.say("3")?;
             }
         }
     }
