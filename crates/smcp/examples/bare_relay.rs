@@ -17,6 +17,7 @@ use std::{
     time::Duration,
 };
 
+use axum::serve::ListenerExt;
 use serde_json::{Value, json};
 use socketioxide::{
     SocketIo,
@@ -61,6 +62,7 @@ async fn main() {
         let _ = std::io::stdin().read_to_end(&mut Vec::new()); // Whatever it is, it is the end.
         std::process::exit(0);
     });
+    let listener = listener.tap_io(|stream| stream.set_nodelay(true).unwrap());
     let router = axum::Router::new().layer(layer);
     axum::serve(listener, router).await.unwrap();
 }

@@ -2,6 +2,7 @@
 
 use std::{ffi::OsStr, sync::Arc, time::Duration};
 
+use axum::serve::ListenerExt;
 use platform::Tasks;
 use smcp::{
     Refused,
@@ -77,7 +78,11 @@ pub(super) fn run(
             screen.warning("tokens and tools travel unencrypted; --cert and --key encrypt them")?;
         }
         match acceptor {
-            None => serve(listener, router, &tasks),
+            None => {
+                // Only slower without: a notice would wait for the reader's word about the one before it.
+                let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+                serve(listener, router, &tasks);
+            }
             Some(acceptor) => {
                 let listener = TlsListener::start(listener, acceptor, &tasks).map_err(attempt)?;
                 serve(listener, router, &tasks);

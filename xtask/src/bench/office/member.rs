@@ -1,6 +1,7 @@
 //! A Socket.IO client over a WebSocket, in a few lines: it joins an office, asks, and answers.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::mem;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ const FRAME_MAX: u64 = 1024 * 1024;
 const TARGET: &str = "/socket.io/?EIO=4&transport=websocket&a2c_version=0.4.0";
 /// Thousands of members may be there at once.
 const BUFFER: usize = 1024;
+/// The frame of a ping, which no other frame holds: it is not ASCII.
+const PING: [u8; 3] = [0x81, 1, b'2'];
 const TEXT: u8 = 1;
 const CLOSE: u8 = 8;
 
@@ -24,6 +27,8 @@ const CLOSE: u8 = 8;
 pub(super) struct Member {
     reader: BufReader<TcpStream>,
     last_id: u64,
+    /// The last bytes that a member at rest has passed over.
+    end: Vec<u8>,
 }
 
 /// The connection of a member that somebody else holds.
@@ -48,6 +53,7 @@ impl Member {
         let mut member = Self {
             reader: BufReader::with_capacity(BUFFER, stream),
             last_id: 0,
+            end: Vec::new(),
         };
         member.upgrade(address)?;
         member.say(&format!("40/smcp,{}", json!({"token": token})))?;
@@ -142,16 +148,19 @@ impl Member {
     /// Answers pings and passes over everything else that has come. For a member at rest.
     pub(super) fn look(&mut self) -> anyhow::Result<()> {
         loop {
-            let ping = [0x81, 1, b'2'];
-            let (was_pinged, length) = match self.reader.fill_buf() {
+            let heard = match self.reader.fill_buf() {
                 Ok([]) => bail!("the relay closed the connection"),
-                Ok(bytes) => (bytes.windows(3).any(|bytes| bytes == ping), bytes.len()),
+                Ok(bytes) => bytes.to_vec(),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error).context("could not read from the relay"),
             };
-            self.reader.consume(length);
-            if was_pinged {
+            self.reader.consume(heard.len());
+            // A ping may have come in two pieces.
+            let heard = [mem::take(&mut self.end), heard].concat();
+            if heard.windows(PING.len()).any(|bytes| bytes == PING) {
                 self.say("3")?;
+            } else {
+                self.end = heard[heard.len().saturating_sub(PING.len() - 1)..].to_vec();
             }
         }
     }

@@ -11,6 +11,8 @@ use crate::bench::figure::{Figure, Goal};
 
 /// Two hundred offices, one after the other, for each minute that the benchmarks may go on.
 const DESKS_PER_MINUTE: u32 = 200;
+/// Without any minute it is only tried.
+const DESKS_MIN: u32 = 4;
 const IN_FLIGHT: usize = 32;
 /// The server takes 512 requests of one connection at once.
 const BURST_DESKS: u32 = 4;
@@ -23,7 +25,7 @@ const KIB_PER_MIB: f64 = 1024.0;
 
 pub(super) fn run(server: &Server, minutes: u32) -> anyhow::Result<Vec<Figure>> {
     let (mut answered, mut warm) = (0, 0.0);
-    let desks = DESKS_PER_MINUTE * minutes.max(1);
+    let desks = (DESKS_PER_MINUTE * minutes).max(DESKS_MIN);
     for number in 0..desks {
         let mut desk = Desk::open(server.address, &server.token, 10_000 + number)?;
         let calls = desk.calls(IN_FLIGHT, CALLS_PER_ROUND);
@@ -51,7 +53,10 @@ pub(super) fn run(server: &Server, minutes: u32) -> anyhow::Result<Vec<Figure>> 
             "MiB",
         )
         .beside(
-            format!("after {}", usize::try_from(WARM_DESKS)? * CALLS_PER_ROUND),
+            format!(
+                "after {}",
+                usize::try_from(WARM_DESKS.min(desks))? * CALLS_PER_ROUND
+            ),
             warm,
         )
         .goal(Goal::RatioAtMost(GROWTH_MAX)),
