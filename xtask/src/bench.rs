@@ -117,7 +117,7 @@ static BENCHES: [Bench; 12] = [
     },
     Bench {
         name: "office",
-        about: "calls through the relay of an office, 1 and 32 in flight, beside the released server",
+        about: "calls through the relay of an office beside the released server and a bare relay; a real tool, losses, memory, idle members",
         run: office::run,
     },
     Bench {

@@ -103,6 +103,12 @@ pub enum Input {
         computer: MemberName,
         question: Question,
     },
+    /// The same for a computer that is connected to another server; `to` stands for it there.
+    AskElsewhere {
+        connection: ConnectionId,
+        to: ConnectionId,
+        question: Question,
+    },
     /// The computer has answered.
     Answered { ticket: Ticket },
     /// Nobody has answered in time.
@@ -302,6 +308,14 @@ struct Office {
     computers: BTreeMap<MemberName, ConnectionId>,
 }
 
+/// Whom a request is for.
+enum Whom<'a> {
+    /// The computer of this name in the agent's own office.
+    Here(&'a MemberName),
+    /// A computer that this relay does not hold.
+    Elsewhere(ConnectionId),
+}
+
 /// A request that waits for its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Request {
@@ -370,7 +384,12 @@ impl Offices {
                 connection,
                 computer,
                 question,
-            } => self.on_ask(connection, &computer, question, now),
+            } => self.on_ask(connection, Whom::Here(&computer), question, now),
+            Input::AskElsewhere {
+                connection,
+                to,
+                question,
+            } => self.on_ask(connection, Whom::Elsewhere(to), question, now),
             Input::Answered { ticket } => Ok(self.on_answered(ticket, now)),
             Input::TimedOut { ticket } => Ok(self.on_timed_out(ticket, now)),
             Input::Cancel {

@@ -3,6 +3,7 @@
 //! What may happen is decided by `domain::office`; this module moves bytes, acknowledges every request and keeps time.
 
 mod ack;
+mod bus;
 mod door;
 mod floor;
 mod gate;
@@ -12,24 +13,29 @@ mod knowledge;
 mod outcome;
 mod relay;
 mod requests;
+mod shared;
 
 use std::{sync::Arc, time::Duration};
 
 use axum::Router;
 use domain::office::Limits;
+use futures_util::FutureExt;
 use platform::Tasks;
 use serde_json::Value;
 use socketioxide::{
-    SocketIo,
-    extract::{AckSender, Event, SocketRef, TryData},
+    extract::{Event, TryData},
     handler::ConnectHandler,
 };
+use socketioxide_redis::InitRes;
 use tokio::sync::watch;
 use wire::smcp::NAMESPACE;
 
+pub use self::shared::{Sharing, SharingError};
 use self::{
+    bus::{AckSender, Adapter, SocketIo, SocketRef, Wire},
     door::{Call, Door},
     relay::Relay,
+    shared::Shared,
 };
 use crate::{Audit, Authenticator};
 
@@ -39,6 +45,10 @@ const PATH: &str = "/socket.io";
 /// Packets that wait for one reader: more than the requests it may have open, with room for notices. A reader that
 /// leaves so many unread is closed.
 const UNREAD_MAX: usize = 2048;
+
+/// How long a connection may take to name its namespace and show a token. The library keeps what it holds of one for
+/// that long, also when it has gone.
+const HELLO_MAX: Duration = Duration::from_secs(10);
 
 /// What an operator may set.
 #[derive(Debug, Clone)]
@@ -98,10 +108,24 @@ pub struct Seat {
     pub caller: String,
 }
 
+/// What the server keeps of its connections; answers to repeated calls are bounded by themselves.
+#[cfg(test)]
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Holds {
+    pub(crate) connections: usize,
+    pub(crate) requests: usize,
+}
+
 impl OfficeServer {
     /// Everybody who has joined an office.
     pub fn seats(&self) -> Vec<Seat> {
         self.relay.seats()
+    }
+
+    /// How much is kept for others.
+    #[cfg(test)]
+    pub(crate) fn holds(&self) -> Holds {
+        self.relay.holds()
     }
 
     /// Changes whenever the seats may have changed.
@@ -117,7 +141,47 @@ pub fn router(
     audit: Audit,
     tasks: &Tasks,
 ) -> (Router, OfficeServer) {
-    let (service, io) = SocketIo::builder()
+    let (router, io) = build(&config, Wire::Alone, String::new());
+    let relay = Relay::new(config, authenticate, audit, tasks.child(), None);
+    let relay = Arc::new(relay);
+    let listening = listen(&io, &relay).now_or_never();
+    debug_assert!(
+        matches!(listening, Some(Ok(()))),
+        "there is nobody to wait for"
+    );
+    close_with(tasks, io);
+    (router, OfficeServer { relay })
+}
+
+/// The routes of one of several office servers that act as one.
+pub async fn shared_router(
+    config: OfficeConfig,
+    sharing: &Sharing,
+    authenticate: Authenticator,
+    audit: Audit,
+    tasks: &Tasks,
+) -> Result<(Router, OfficeServer), SharingError> {
+    let redis = sharing.connect().await?;
+    let (router, io) = build(&config, Wire::Redis(redis.clone()), sharing.prefix());
+    let members_max = config.limits.members_max;
+    let (shared, parcels) = Shared::new(&redis, sharing.prefix(), io.clone(), members_max);
+    let shared = Arc::new(shared);
+    let others = Some(Arc::clone(&shared));
+    let relay = Relay::new(config, authenticate, audit, tasks.child(), others);
+    let relay = Arc::new(relay);
+    listen(&io, &relay)
+        .await
+        .map_err(|error| SharingError::Listen {
+            place: sharing.place(),
+            reason: error.to_string(),
+        })?;
+    Shared::start(&relay, shared, parcels).await;
+    close_with(tasks, io);
+    Ok((router, OfficeServer { relay }))
+}
+
+fn build(config: &OfficeConfig, wire: Wire, prefix: String) -> (Router, SocketIo) {
+    let (service, io) = socketioxide::SocketIo::builder()
         .req_path(PATH)
         .max_payload(u64::try_from(config.payload_max).unwrap_or(u64::MAX))
         .ws_max_message_size(config.payload_max)
@@ -125,23 +189,26 @@ pub fn router(
         .max_buffer_size(UNREAD_MAX)
         .ping_interval(config.ping_interval)
         .ping_timeout(config.ping_timeout)
+        .connect_timeout(HELLO_MAX)
+        .with_adapter::<Adapter>(wire.adapter(prefix))
         .build_svc();
-    let relay = Arc::new(Relay::new(config, authenticate, audit, tasks.child()));
-    listen(&io, &relay);
-    tasks.spawn(|stop| async move {
-        stop.cancelled().await;
-        io.close().await;
-    });
     let router = Router::new()
         .route_service(PATH, service.clone())
         .route_service(&format!("{PATH}/"), service)
         .layer(axum::middleware::from_fn(gate::check_version))
         .layer(axum::middleware::from_fn(gate::in_portions(Arc::default())));
-    (router, OfficeServer { relay })
+    (router, io)
+}
+
+fn close_with(tasks: &Tasks, io: SocketIo) {
+    tasks.spawn(|stop| async move {
+        stop.cancelled().await;
+        io.close().await;
+    });
 }
 
 /// The closures below run in the reader's task, and so they see events in the order in which they were sent.
-fn listen(io: &SocketIo, relay: &Arc<Relay>) {
+fn listen(io: &SocketIo, relay: &Arc<Relay>) -> InitRes<Wire> {
     let admitting = Arc::clone(relay);
     let admit = move |socket: SocketRef, TryData(auth): TryData<Value>| {
         let admitted = admitting.admit(&socket, auth.ok().as_ref());
@@ -154,17 +221,13 @@ fn listen(io: &SocketIo, relay: &Arc<Relay>) {
     let connect = move |socket: SocketRef| {
         if let Some(door) = socket.extensions.get::<Arc<Door>>() {
             door.let_in(|| connecting.connected(&socket));
-            let mut early = door.early();
-            while !early.is_empty() {
-                for call in early {
-                    connecting.receive(&socket, &call.name, call.body, call.ack);
-                }
-                early = door.early();
-            }
+            door.take_waiting(|call| {
+                connecting.receive(&socket, &call.name, call.body, call.ack);
+            });
         }
         async {}
     };
-    io.ns(NAMESPACE, connect.with(admit));
+    io.ns(NAMESPACE, connect.with(admit))
 }
 
 /// Handlers are set before the client is told that it is connected, so that nothing it sends finds nobody.

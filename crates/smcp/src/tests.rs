@@ -8,5 +8,6 @@ mod members;
 mod raw;
 mod refusals;
 mod relay;
+mod several;
 mod support;
 mod tls;

@@ -15,6 +15,8 @@ use crate::workspace;
 pub(super) struct Context {
     release_binary: OnceCell<PathBuf>,
     minutes: u32,
+    /// Whether somebody else has built the program.
+    is_given: bool,
 }
 
 impl Context {
@@ -22,8 +24,19 @@ impl Context {
     pub(super) fn new(binary: Option<PathBuf>, minutes: u32) -> Self {
         Self {
             minutes,
+            is_given: binary.is_some(),
             release_binary: binary.map_or_else(OnceCell::new, OnceCell::from),
         }
+    }
+
+    /// An example that a benchmark runs beside the program: built like it, or found beside one that is there already.
+    pub(super) fn example(&self, package: &str, name: &str) -> anyhow::Result<Option<PathBuf>> {
+        if self.is_given {
+            let binary = self.release_binary()?;
+            let example = binary.with_file_name("examples").join(name);
+            return Ok(example.is_file().then_some(example));
+        }
+        build(&["--package", package, "--example", name]).map(Some)
     }
 
     /// How long a benchmark goes on that watches something over time.
@@ -36,7 +49,7 @@ impl Context {
         if let Some(path) = self.release_binary.get() {
             return Ok(path);
         }
-        let path = build_release()?;
+        let path = build(&["--package", "agentcraft", "--bin", "agentcraft"])?;
         Ok(self.release_binary.get_or_init(|| path))
     }
 }
@@ -47,17 +60,10 @@ struct Artifact {
     executable: Option<PathBuf>,
 }
 
-fn build_release() -> anyhow::Result<PathBuf> {
+/// The release build of something.
+fn build(what: &[&str]) -> anyhow::Result<PathBuf> {
     let mut command = workspace::cargo();
-    command.args([
-        "build",
-        "--release",
-        "--locked",
-        "--package",
-        "agentcraft",
-        "--bin",
-        "agentcraft",
-    ]);
+    command.args(["build", "--release", "--locked"]).args(what);
     // Cargo itself says where it put the file, whatever the target folder is.
     command
         .args(["--message-format", "json-render-diagnostics"])
@@ -66,10 +72,10 @@ fn build_release() -> anyhow::Result<PathBuf> {
         .output()
         .with_context(|| format!("could not start {command:?}"))?;
     if !output.status.success() {
-        bail!("could not build agentcraft for release");
+        bail!("could not build {what:?} for release");
     }
     executable(&String::from_utf8_lossy(&output.stdout))
-        .context("cargo built no executable named agentcraft")
+        .with_context(|| format!("cargo built no executable of {what:?}"))
 }
 
 fn executable(messages: &str) -> Option<PathBuf> {

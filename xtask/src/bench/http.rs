@@ -9,5 +9,5 @@ mod responder;
 pub(super) use client::{Http, post};
 pub(super) use load::{CONNECTIONS, Effort, Load, Target};
 pub(super) use node::{Node, one_word};
-pub(super) use reference::Reference;
+pub(super) use reference::{Reference, python};
 pub(super) use responder::{Responder, serve as serve_responder};

@@ -1,11 +1,17 @@
-//! The office's relay alone: calls from an agent to a computer that answers at once, beside the released server.
-//! Both ends are a Socket.IO client of our own, so that the relay is what is measured.
+//! The office's relay alone: calls from an agent to a computer that answers at once, beside the released server and
+//! beside the barest relay of the same library. Both ends are a Socket.IO client of our own, so that the relay is what
+//! is measured. Then a tool of a real MCP server, very many calls, and members that do nothing.
 
+mod idle;
 mod member;
 mod packet;
+mod server;
+mod soak;
+mod tool;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::thread;
 use std::time::Instant;
 
@@ -19,6 +25,7 @@ use super::figure::{Figure, Goal};
 use super::http::{Node, Reference};
 use super::samples::Samples;
 use member::{Leash, Member};
+use server::Server;
 
 /// The SDK's server.
 const REFERENCE: &str = include_str!("office/reference.py");
@@ -34,8 +41,13 @@ const CALLS_PER_ROUND: usize = 1000;
 const WARM_UP_CALLS: usize = 200;
 /// What a right answer contains; the two relays write JSON with and without blanks, but pass on what the computer said.
 const CALL_PROOF: &str = r#""done""#;
-/// At least as fast as the released server.
-const REFERENCE_GOAL: f64 = 1.0;
+/// How many times as fast as the released server.
+const REFERENCE_GOAL: f64 = 40.0;
+/// What the rules, names and limits of an office may cost beside a relay without any.
+const BARE_GOAL: f64 = 1.0 / 1.2;
+const BARE_NAME: &str = "bare socketioxide relay";
+/// The released server in Rust lets nobody in as it comes.
+const RUST_LEFT_OUT: &str = "its program refuses every client, and has no option for a token";
 
 /// A relay, and what was measured of it.
 struct Relay<'a> {
@@ -67,21 +79,65 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Figure>> {
             None
         }
     };
+    figures.push(Figure::left_out(
+        "beside the released server in Rust",
+        RUST_LEFT_OUT,
+    ));
+    let example = context.example("smcp", "bare_relay")?;
+    let bare = example.map(|program| Server::bare(&program)).transpose()?;
+    let mut barest = bare
+        .as_ref()
+        .map(|bare| Relay::new(bare.address, ANY_TOKEN));
+    if barest.is_none() {
+        let why = "there is no example bare_relay beside the program";
+        figures.push(Figure::left_out(format!("beside a {BARE_NAME}"), why));
+    }
     for in_flight in IN_FLIGHT {
-        ours.forget();
-        theirs.iter_mut().for_each(Relay::forget);
+        for relay in [Some(&mut ours), theirs.as_mut(), barest.as_mut()] {
+            relay.into_iter().for_each(Relay::forget);
+        }
         for _ in 0..ROUNDS {
-            ours.round(in_flight)
-                .context("could not call through the node")?;
-            if let Some(theirs) = &mut theirs {
-                theirs
-                    .round(in_flight)
-                    .with_context(|| format!("could not call through {REFERENCE_NAME}"))?;
+            for (name, relay) in [
+                ("the node", Some(&mut ours)),
+                (REFERENCE_NAME, theirs.as_mut()),
+                (BARE_NAME, barest.as_mut()),
+            ] {
+                if let Some(relay) = relay {
+                    let round = relay.round(in_flight);
+                    round.with_context(|| format!("could not call through {name}"))?;
+                }
             }
         }
         figures.extend(figures_of(in_flight, &ours, theirs.as_ref())?);
+        if let Some(barest) = &barest {
+            figures.push(beside_bare(in_flight, &ours, barest)?);
+        }
+    }
+    figures.extend(alone(binary, context.minutes())?);
+    Ok(figures)
+}
+
+/// What needs more connections, calls or time than a node gives.
+fn alone(binary: &Path, minutes: u32) -> anyhow::Result<Vec<Figure>> {
+    let allowed = idle::allow_connections();
+    let server = Server::ours(binary)?;
+    let mut figures = tool::run(binary, &server)?;
+    figures.extend(soak::run(&server, minutes)?);
+    drop(server);
+    match allowed {
+        Ok(()) => figures.extend(idle::run(&Server::ours(binary)?)?),
+        Err(why) => figures.push(Figure::left_out("idle members", why)),
     }
     Ok(figures)
+}
+
+fn beside_bare(in_flight: usize, ours: &Relay<'_>, barest: &Relay<'_>) -> anyhow::Result<Figure> {
+    let rate =
+        |relay: &Relay<'_>| Samples::new(relay.rates.clone()).map(|samples| samples.median());
+    let name = format!("calls, {in_flight} in flight, beside the barest");
+    Ok(Figure::new(name, rate(ours)?, "/s")
+        .beside(BARE_NAME, rate(barest)?)
+        .goal(Goal::RatioAtLeast(BARE_GOAL)))
 }
 
 impl<'a> Relay<'a> {

@@ -166,7 +166,7 @@ const BUILTIN: &str = "builtin";
 const STORE: &str = "store";
 
 /// Libraries with few homes: what they pull in, or what they decide, must not spread.
-const HOMES: [(&str, &[&str]); 16] = [
+const HOMES: [(&str, &[&str]); 18] = [
     ("anyhow", &["agentcraft", TESTKIT, "xtask"]),
     ("clap", &["agentcraft", "xtask"]),
     ("expr-lang", &["workflow"]),
@@ -176,10 +176,12 @@ const HOMES: [(&str, &[&str]); 16] = [
     ("notify", &["agentcraft", "engine", "runner"]),
     ("object_store", &["runs"]),
     ("rcgen", &["listener"]),
+    ("redis", &["smcp"]),
     ("rmcp", &["mcp"]),
     ("rusqlite", &["store"]),
     ("russh", &["sftp"]),
     ("socketioxide", &["smcp"]),
+    ("socketioxide-redis", &["smcp"]),
     ("tar", &["archive"]),
     ("tracing-subscriber", &["agentcraft"]),
     ("zip", &["archive"]),

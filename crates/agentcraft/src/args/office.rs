@@ -15,7 +15,8 @@ pub(crate) enum OfficeCommand {
     #[command(after_help = "Examples:\n  \
         agentcraft office serve\n  \
         agentcraft office serve --listen 0.0.0.0:7421 --token-file tokens.txt --cert server.pem --key server.key\n\n\
-        A file of tokens has lines TOKEN ROLE OFFICE; ROLE is agent, computer or any, OFFICE may be *.")]
+        A file of tokens has lines TOKEN ROLE OFFICE; ROLE is agent, computer or any, OFFICE may be *.\n\n\
+        Servers that name the same database of a Redis act as one; give all of them the same file of tokens.")]
     Serve(OfficeServeArgs),
     /// List the tools of an office
     #[command(after_help = "Examples:\n  \
@@ -115,6 +116,13 @@ pub(crate) struct OfficeServeArgs {
     /// Let in only those who show a certificate that is vouched for in this file
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub(crate) client_ca: Option<PathBuf>,
+    /// Act as one with the servers that share this Redis, such as redis://127.0.0.1:6379/0
+    /// [env: AGENTCRAFT_OFFICE_REDIS]
+    #[arg(long, value_name = "URL", conflicts_with = "redis_file")]
+    pub(crate) redis: Option<String>,
+    /// A file that holds the address of the Redis, which may have a password
+    #[arg(long, value_name = "FILE")]
+    pub(crate) redis_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -1,11 +1,12 @@
 //! `agentcraft office serve`: an office server that stands alone, without a daemon and without a home.
 
-use std::{sync::Arc, time::Duration};
+use std::{ffi::OsStr, sync::Arc, time::Duration};
 
+use axum::serve::ListenerExt;
 use platform::Tasks;
 use smcp::{
     Refused,
-    server::{OfficeConfig, router},
+    server::{OfficeConfig, Sharing, router, shared_router},
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -15,9 +16,13 @@ use crate::{
     args::OfficeServeArgs,
     config::Config,
     error::CommandError,
+    node::token_of,
     office::{self, Identity, TlsListener},
     render::Screen,
 };
+
+/// Holds the address of the Redis where it is not named otherwise.
+const REDIS_VARIABLE: &str = "AGENTCRAFT_OFFICE_REDIS";
 
 /// How long connections have to end.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
@@ -35,6 +40,7 @@ pub(super) fn run(
             (guests, Some(token))
         }
     };
+    let sharing = sharing(arguments, config)?;
     let acceptor = match (&arguments.cert, &arguments.key) {
         (Some(certificate), Some(key)) => {
             let own = Identity { certificate, key };
@@ -54,6 +60,15 @@ pub(super) fn run(
         let listener = TcpListener::bind(arguments.listen).await.map_err(attempt)?;
         let address = listener.local_addr().map_err(attempt)?;
         let scheme = if acceptor.is_some() { "https" } else { "http" };
+        let tasks = Tasks::new();
+        let (config, authenticate) = (OfficeConfig::default(), guests.authenticator());
+        let audit = Arc::new(write_down);
+        let (router, _server) = match &sharing {
+            None => router(config, authenticate, audit, &tasks),
+            Some(sharing) => shared_router(config, sharing, authenticate, audit, &tasks)
+                .await
+                .map_err(|error| CommandError::machine("share the offices", error))?,
+        };
         screen.line(&format!("office server at {scheme}://{address}"))?;
         if let Some(token) = made {
             screen.line(&format!("token: {token}"))?;
@@ -62,15 +77,12 @@ pub(super) fn run(
         if acceptor.is_none() && !address.ip().is_loopback() {
             screen.warning("tokens and tools travel unencrypted; --cert and --key encrypt them")?;
         }
-        let tasks = Tasks::new();
-        let (router, _server) = router(
-            OfficeConfig::default(),
-            guests.authenticator(),
-            Arc::new(write_down),
-            &tasks,
-        );
         match acceptor {
-            None => serve(listener, router, &tasks),
+            None => {
+                // Only slower without: a notice would wait for the reader's word about the one before it.
+                let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+                serve(listener, router, &tasks);
+            }
             Some(acceptor) => {
                 let listener = TlsListener::start(listener, acceptor, &tasks).map_err(attempt)?;
                 serve(listener, router, &tasks);
@@ -79,6 +91,34 @@ pub(super) fn run(
         end_with(&stop, &tasks).await;
         Ok(())
     })
+}
+
+/// The Redis that other servers share, if there are any.
+fn sharing(arguments: &OfficeServeArgs, config: &Config) -> Result<Option<Sharing>, CommandError> {
+    if arguments
+        .redis
+        .as_ref()
+        .is_some_and(|url| url.contains('@'))
+    {
+        return Err(CommandError::Refused {
+            message: "everybody on this machine can read the arguments of a process".to_owned(),
+            hint: format!(
+                "write the address with its password into a file for --redis-file, or into {REDIS_VARIABLE}"
+            ),
+        });
+    }
+    let variable = config.environment.get(OsStr::new(REDIS_VARIABLE));
+    let url = match &arguments.redis {
+        Some(url) => Some(url.clone()),
+        None => token_of(arguments.redis_file.as_deref())?
+            .or_else(|| variable.map(|url| url.to_string_lossy().trim().to_owned())),
+    };
+    let sharing = url
+        .filter(|url| !url.is_empty())
+        .map(|url| Sharing::parse(&url));
+    sharing
+        .transpose()
+        .map_err(|error| CommandError::machine("share the offices", error))
 }
 
 fn serve<L>(listener: L, router: axum::Router, tasks: &Tasks)

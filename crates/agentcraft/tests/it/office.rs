@@ -2,6 +2,7 @@
 
 mod changing;
 mod inputs;
+mod several;
 mod template;
 
 use std::{

@@ -12,6 +12,11 @@ fn id(index: usize) -> ConnectionId {
     ConnectionId(format!("c{index}"))
 }
 
+/// A computer at another server.
+fn elsewhere() -> ConnectionId {
+    ConnectionId("elsewhere".to_owned())
+}
+
 fn connections() -> impl Strategy<Value = ConnectionId> {
     (0..CONNECTIONS).prop_map(id)
 }
@@ -41,6 +46,7 @@ fn inputs() -> impl Strategy<Value = Input> {
             fingerprint
         })
     ];
+    let questions_elsewhere = questions.clone();
     let changes = prop_oneof![Just(Change::Config), Just(Change::Desktop)];
     let claimed = proptest::option::of(prop_oneof![Just("x".to_owned()), Just("y".to_owned())]);
     prop_oneof![
@@ -55,6 +61,9 @@ fn inputs() -> impl Strategy<Value = Input> {
         1 => connections().prop_map(|connection| Input::Lost { connection }),
         6 => (connections(), names(), questions).prop_map(
             |(connection, computer, question)| Input::Ask { connection, computer, question }
+        ),
+        2 => (connections(), questions_elsewhere).prop_map(
+            |(connection, question)| Input::AskElsewhere { connection, to: elsewhere(), question }
         ),
         2 => (1..20_u64).prop_map(|ticket| Input::Answered { ticket: Ticket(ticket) }),
         1 => (1..20_u64).prop_map(|ticket| Input::TimedOut { ticket: Ticket(ticket) }),
@@ -83,17 +92,29 @@ impl Ledger {
                     assert_eq!(after.member(connection).unwrap().role, Role::Computer);
                 }
                 Effect::Forward { ticket, to } => {
-                    let Input::Ask { connection, .. } = input else {
-                        panic!("{input:?} forwards a request")
+                    let (connection, question) = match input {
+                        Input::Ask {
+                            connection,
+                            question,
+                            ..
+                        } => {
+                            let (asker, target) = (before.member(connection), before.member(to));
+                            assert_eq!(asker.unwrap().office, target.unwrap().office);
+                            (connection, question)
+                        }
+                        Input::AskElsewhere {
+                            connection,
+                            to: asked,
+                            question,
+                        } => {
+                            assert!(before.member(connection).is_some());
+                            assert_eq!(to, asked);
+                            (connection, question)
+                        }
+                        _ => panic!("{input:?} forwards a request"),
                     };
-                    let (asker, target) = (before.member(connection), before.member(to));
-                    assert_eq!(asker.unwrap().office, target.unwrap().office);
                     assert!(self.open.insert(*ticket), "a ticket is used twice");
-                    if let Input::Ask {
-                        question: Question::Call { request, .. },
-                        ..
-                    } = input
-                    {
+                    if let Question::Call { request, .. } = question {
                         *self
                             .executions
                             .entry((connection.clone(), request.clone()))
@@ -129,8 +150,9 @@ fn check_notice(
                 .member(connection)
                 .is_some_and(|member| member.office == *notice.office())
         };
+        let is_asked = matches!(notice, Notice::Cancelled { .. }) && *connection == elsewhere();
         assert!(
-            hears(before) || hears(after),
+            hears(before) || hears(after) || is_asked,
             "{notice:?} reaches {connection:?}"
         );
     }

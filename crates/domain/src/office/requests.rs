@@ -2,7 +2,7 @@
 
 use super::{
     ANSWER_TTL, ANSWERS_MAX, Call, CallKey, CallState, ConnectionId, Effect, Ending, Keep, Member,
-    MemberName, Notice, Offices, Question, Refusal, Request, RequestId, Role, Ticket,
+    Notice, Offices, Question, Refusal, Request, RequestId, Role, Ticket, Whom,
 };
 use crate::Timestamp;
 
@@ -10,7 +10,7 @@ impl Offices {
     pub(super) fn on_ask(
         &mut self,
         connection: ConnectionId,
-        computer: &MemberName,
+        whom: Whom<'_>,
         question: Question,
         now: Timestamp,
     ) -> Result<Vec<Effect>, Refusal> {
@@ -34,12 +34,15 @@ impl Offices {
             self.wait(ticket, connection);
             return Ok(vec![Effect::Join { ticket }]);
         }
-        let to = self
-            .offices
-            .get(&member.office)
-            .and_then(|office| office.computers.get(computer))
-            .cloned()
-            .ok_or(Refusal::NoSuchComputer)?;
+        let to = match whom {
+            Whom::Here(computer) => self
+                .offices
+                .get(&member.office)
+                .and_then(|office| office.computers.get(computer))
+                .cloned()
+                .ok_or(Refusal::NoSuchComputer)?,
+            Whom::Elsewhere(to) => to,
+        };
         let mut effects = self.forget_old(now);
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);

@@ -365,6 +365,35 @@ fn a_cancel_reaches_the_computer_that_works_and_the_agent() {
 }
 
 #[test]
+fn a_call_to_a_computer_elsewhere_is_carried_out_once_and_cancelled_there() {
+    let mut story = Story::with_office();
+    let mut ask = |connection: &str, fingerprint| {
+        story.apply(Input::AskElsewhere {
+            connection: id(connection),
+            to: id("far"),
+            question: Question::Call {
+                request: RequestId::parse("r").unwrap(),
+                fingerprint,
+            },
+        })
+    };
+    let (ticket, to) = (Ticket(1), id("far"));
+    assert_eq!(ask("a", 7), Ok(vec![Effect::Forward { ticket, to }]));
+    assert_eq!(ask("a", 7), Ok(vec![Effect::Join { ticket }]));
+    assert_eq!(ask("a", 8), Err(Refusal::RequestIdReused));
+    assert_eq!(ask("c", 7), Err(Refusal::WrongRole { role: Role::Agent }));
+    let cancel = Input::Cancel {
+        connection: id("a"),
+        request: RequestId::parse("r").unwrap(),
+    };
+    let effects = story.apply(cancel).unwrap();
+    assert_eq!(told(&effects)[0].0, ["far", "a"]);
+    let keep = Keep::Yes;
+    let answered = story.apply(Input::Answered { ticket });
+    assert_eq!(answered, Ok(vec![Effect::Deliver { ticket, keep }]));
+}
+
+#[test]
 fn an_agent_that_leaves_takes_its_calls_with_it() {
     let mut story = Story::with_office();
     story.call("a", "r", 1).unwrap();

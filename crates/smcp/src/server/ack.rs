@@ -1,8 +1,10 @@
 //! Acknowledgements: each request gets one, in the form of its profile and event.
 
 use serde_json::Value;
-use socketioxide::{SendError, extract::AckSender};
+use socketioxide::SendError;
 use wire::smcp::{ErrorBody, Profile};
+
+use super::bus::AckSender;
 
 /// What an acknowledgement says.
 #[derive(Debug, Clone)]

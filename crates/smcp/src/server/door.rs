@@ -1,18 +1,21 @@
-//! What a client sends between hearing that it is connected and being known here.
+//! What a client sends while it is not known here yet, or while its place is being agreed on.
 //!
-//! The library tells a client that it is connected before it calls us, so a fast client's join can come first. It waits
-//! at the door; and a client that leaves meanwhile is never let in.
+//! The library tells a client that it is connected before it calls us, so a fast client's join can come first; and
+//! where servers share their offices, a join takes a moment in which the client may go on. What it sends waits at the
+//! door and is taken in order; a client that leaves meanwhile is never let in.
 
 use std::{
+    collections::VecDeque,
     mem,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use serde_json::Value;
-use socketioxide::extract::AckSender;
 
-/// Events that wait: more than a client sends without having had an answer.
-const EARLY_MAX: usize = 64;
+use super::bus::AckSender;
+
+/// Events that wait: as many as a client may have unanswered.
+const WAITING_MAX: usize = 512;
 
 /// An event as it came.
 pub(super) struct Call {
@@ -24,28 +27,43 @@ pub(super) struct Call {
 /// The door of one connection.
 pub(super) struct Door(Mutex<State>);
 
-enum State {
+struct State {
+    standing: Standing,
+    waiting: VecDeque<Call>,
+    /// Somebody takes what has waited, and nobody else may, or it would be taken out of order.
+    is_taken: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
     /// Not known yet.
-    Closed(Vec<Call>),
-    /// Known; what has waited is being taken.
-    Opening(Vec<Call>),
+    Closed,
     Open,
+    /// Known, but what it does next depends on what is being found out.
+    Held,
     Gone,
 }
 
 impl Door {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(State::Closed(Vec::new())))
+        Self(Mutex::new(State {
+            standing: Standing::Closed,
+            waiting: VecDeque::new(),
+            is_taken: false,
+        }))
     }
 
-    /// Gives an event back if the door is open; else it waits, or is dropped with its sender.
+    /// Gives an event back if nothing is before it; else it waits, or is dropped with its sender.
     pub(super) fn pass(&self, call: Call) -> Option<Call> {
-        match &mut *self.lock() {
-            State::Open => return Some(call),
-            State::Closed(early) | State::Opening(early) if early.len() < EARLY_MAX => {
-                early.push(call);
+        let mut state = self.lock();
+        match state.standing {
+            Standing::Open if state.waiting.is_empty() && !state.is_taken => return Some(call),
+            Standing::Gone => {}
+            Standing::Closed | Standing::Open | Standing::Held => {
+                if state.waiting.len() < WAITING_MAX {
+                    state.waiting.push_back(call);
+                }
             }
-            State::Closed(_) | State::Opening(_) | State::Gone => {}
         }
         None
     }
@@ -53,28 +71,53 @@ impl Door {
     /// Lets the connection in, unless it has gone.
     pub(super) fn let_in(&self, let_in: impl FnOnce()) {
         let mut state = self.lock();
-        if let State::Closed(early) = &mut *state {
-            let early = mem::take(early);
+        if state.standing == Standing::Closed {
             let_in();
-            *state = State::Opening(early);
+            state.standing = Standing::Open;
         }
     }
 
-    /// What has waited; when nothing does any more, the door is open.
-    pub(super) fn early(&self) -> Vec<Call> {
+    /// Lets everything wait that comes from now on.
+    pub(super) fn hold(&self) {
         let mut state = self.lock();
-        match &mut *state {
-            State::Opening(early) if early.is_empty() => *state = State::Open,
-            State::Opening(early) => return mem::take(early),
-            State::Closed(_) | State::Open | State::Gone => {}
+        if state.standing == Standing::Open {
+            state.standing = Standing::Held;
         }
-        Vec::new()
+    }
+
+    pub(super) fn release(&self) {
+        let mut state = self.lock();
+        if state.standing == Standing::Held {
+            state.standing = Standing::Open;
+        }
+    }
+
+    /// Takes what has waited, one after the other, as long as the door is open.
+    pub(super) fn take_waiting(&self, mut take: impl FnMut(Call)) {
+        if mem::replace(&mut self.lock().is_taken, true) {
+            return; // Whoever takes already goes on.
+        }
+        while let Some(call) = self.next() {
+            take(call);
+        }
+    }
+
+    fn next(&self) -> Option<Call> {
+        let mut state = self.lock();
+        let call = match state.standing {
+            Standing::Open => state.waiting.pop_front(),
+            Standing::Closed | Standing::Held | Standing::Gone => None,
+        };
+        state.is_taken = call.is_some();
+        call
     }
 
     /// The client has gone; whether it had been let in.
     pub(super) fn leave(&self) -> bool {
-        let left = mem::replace(&mut *self.lock(), State::Gone);
-        matches!(left, State::Opening(_) | State::Open)
+        let mut state = self.lock();
+        state.waiting.clear();
+        let left = mem::replace(&mut state.standing, Standing::Gone);
+        matches!(left, Standing::Open | Standing::Held)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -91,17 +134,19 @@ mod tests {
         let door = Door::new();
         assert!(!door.leave());
         door.let_in(|| panic!("it has gone"));
-        assert!(door.early().is_empty());
+        door.take_waiting(|_| panic!("nothing waits"));
     }
 
     #[test]
-    fn whoever_leaves_while_the_door_opens_had_been_let_in() {
+    fn whoever_leaves_while_it_is_held_had_been_let_in() {
         let door = Door::new();
         let mut known = 0;
         door.let_in(|| known += 1);
         door.let_in(|| known += 1);
         assert_eq!(known, 1);
+        door.hold();
         assert!(door.leave());
+        door.release();
         assert!(!door.leave());
     }
 }

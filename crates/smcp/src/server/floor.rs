@@ -2,17 +2,25 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicUsize},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
-use domain::office::{Allowance, ConnectionId, Effect, Keep, Limits, Offices, Ticket};
-use socketioxide::extract::{AckSender, SocketRef};
+use domain::office::{Allowance, ConnectionId, Effect, Keep, Limits, Notice, Offices, Ticket};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use wire::smcp::{ClientEvent, ErrorBody, Profile};
 
-use super::{knowledge::Knowledge, outcome::Outcome};
+use super::{
+    bus::{AckSender, SocketRef},
+    knowledge::Knowledge,
+    outcome::Outcome,
+    shared::{Parcel, Post},
+};
 use crate::{
     Caller, clock,
     convert::{self, code},
@@ -27,6 +35,8 @@ pub(super) struct Floor {
     pub(super) peers: HashMap<ConnectionId, Peer>,
     pub(super) pending: HashMap<Ticket, Pending>,
     answers: HashMap<Ticket, (ClientEvent, Option<Arc<Outcome>>)>,
+    /// Where other servers learn what happens here, if there are any.
+    post: Option<Post>,
 }
 
 /// A connection that was let in.
@@ -37,6 +47,8 @@ pub(super) struct Peer {
     pub(super) version: Option<String>,
     pub(super) caller: Caller,
     pub(super) knowledge: watch::Sender<Knowledge>,
+    /// Changes with what a computer offers.
+    pub(super) revision: Arc<AtomicU64>,
     /// Bytes of requests that it may not have read yet.
     pub(super) unread: Arc<AtomicUsize>,
     pub(super) allowance: Arc<Mutex<(Allowance, bool)>>,
@@ -50,6 +62,40 @@ pub(super) struct Pending {
     pub(super) askers: Vec<Asker>,
     /// Cancelled when it has been answered without the computer.
     pub(super) over: CancellationToken,
+    pub(super) departure: Departure,
+}
+
+/// How far a request has come on its way to another server: a cancel must not overtake it.
+pub(super) enum Departure {
+    Ahead {
+        to: ConnectionId,
+        request: Option<String>,
+    },
+    /// This follows it.
+    Cancelled(Notice),
+    Gone,
+}
+
+impl Departure {
+    pub(super) fn ahead(to: &ConnectionId, body: &Value) -> Self {
+        Self::Ahead {
+            to: to.clone(),
+            request: body["req_id"].as_str().map(str::to_owned),
+        }
+    }
+
+    /// Takes a cancel along, if it is for this request and the request has not left.
+    fn takes(&mut self, whom: &ConnectionId, notice: &Notice) -> bool {
+        let (Self::Ahead { to, request }, Notice::Cancelled { request: id, .. }) = (&self, notice)
+        else {
+            return false;
+        };
+        let is_own = to == whom && request.as_deref() == Some(id.as_str());
+        if is_own {
+            *self = Self::Cancelled(notice.clone());
+        }
+        is_own
+    }
 }
 
 pub(super) struct Asker {
@@ -81,12 +127,13 @@ impl Peer {
 }
 
 impl Floor {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: Limits, post: Option<Post>) -> Self {
         Self {
             offices: Offices::new(limits),
             peers: HashMap::new(),
             pending: HashMap::new(),
             answers: HashMap::new(),
+            post,
         }
     }
 
@@ -101,9 +148,11 @@ impl Floor {
         for effect in effects {
             match effect {
                 Effect::Tell { to, notice } => {
+                    self.tell_abroad(&notice);
                     for connection in to {
                         let Some(peer) = self.peer(&connection) else {
-                            continue; // It is being closed.
+                            self.forward(connection, &notice);
+                            continue;
                         };
                         let said = convert::notice(&notice, peer.profile);
                         if let Some((event, body)) = said
@@ -118,7 +167,12 @@ impl Floor {
                     afterwards.closing.extend(socket);
                 }
                 Effect::Learn { connection } => {
-                    afterwards.learn.extend(self.peer(&connection).cloned());
+                    let peer = self.peer(&connection).cloned();
+                    if let (Some(peer), Some(post)) = (&peer, &self.post) {
+                        peer.revision.fetch_add(1, Ordering::SeqCst);
+                        post.put(Parcel::Revised { connection });
+                    }
+                    afterwards.learn.extend(peer);
                 }
                 Effect::Deliver { ticket, keep } => {
                     if let Some(outcome) = &outcome {
@@ -144,6 +198,31 @@ impl Floor {
             }
         }
         afterwards
+    }
+
+    /// Members of the same office at other servers hear it too. Of departures they hear when the place is given up.
+    fn tell_abroad(&self, notice: &Notice) {
+        let Some(post) = &self.post else {
+            return;
+        };
+        match notice {
+            Notice::Entered { .. } | Notice::Changed { .. } => {
+                post.put(Parcel::Notice(notice.clone()));
+            }
+            Notice::Left { .. } | Notice::Cancelled { .. } => {}
+        }
+    }
+
+    /// Somebody who is not here is at another server, or is being closed.
+    fn forward(&mut self, to: ConnectionId, notice: &Notice) {
+        let Some(post) = self.post.clone() else {
+            return;
+        };
+        let mut pending = self.pending.values_mut();
+        if !pending.any(|pending| pending.departure.takes(&to, notice)) {
+            let notice = notice.clone();
+            post.put(Parcel::Forward { to, notice });
+        }
     }
 
     fn settle(

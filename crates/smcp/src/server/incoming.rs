@@ -3,11 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use domain::office::ConnectionId;
-use socketioxide::extract::AckSender;
 use wire::smcp::ErrorBody;
 
 use super::{
     ack::{self, Ack, Form},
+    bus::AckSender,
     floor::{Asker, Peer},
     relay::Relay,
 };
@@ -51,6 +51,17 @@ impl<'a> Incoming<'a> {
         ack: AckSender,
     ) -> Self {
         Self::new(relay, connection, peer, name, ack, Form::Pair)
+    }
+
+    /// The same for one that is not answered with a pair.
+    pub(super) fn plainly(
+        relay: &'a Arc<Relay>,
+        connection: ConnectionId,
+        peer: Peer,
+        name: &'a str,
+        ack: AckSender,
+    ) -> Self {
+        Self::new(relay, connection, peer, name, ack, Form::Plain)
     }
 
     pub(super) fn answer(self, said: &Ack) {

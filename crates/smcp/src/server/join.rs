@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::{
     Name,
-    office::{Claim, ConnectionId, Input, MemberName, Refusal, RequestId, Role},
+    office::{Claim, ConnectionId, Input, Member, MemberName, Refusal, RequestId, Role},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -19,25 +19,15 @@ use crate::convert::{self, code};
 
 /// Asks a connection whether it still lives. It is a notice, which every client may ignore; those that acknowledge it
 /// do live.
-const PROBE: &str = "notify:still_there";
+pub(super) const PROBE: &str = "notify:still_there";
 
-/// A place that somebody asks for.
-#[derive(Clone)]
-struct Place {
-    role: Role,
-    name: MemberName,
-    office: Name,
-}
-
-impl Place {
-    fn input(&self, connection: ConnectionId, claim: Claim) -> Input {
-        Input::Join {
-            connection,
-            role: self.role,
-            name: self.name.clone(),
-            office: self.office.clone(),
-            claim,
-        }
+fn input(place: &Member, connection: ConnectionId, claim: Claim) -> Input {
+    Input::Join {
+        connection,
+        role: place.role,
+        name: place.name.clone(),
+        office: place.office.clone(),
+        claim,
     }
 }
 
@@ -53,7 +43,10 @@ impl Relay {
                 .with("role", place.role.as_str());
             return request.refuse(&error);
         }
-        let input = place.input(request.connection.clone(), Claim::Free);
+        if let Some(shared) = &self.shared {
+            return self.join_shared(shared, request, place);
+        }
+        let input = input(&place, request.connection.clone(), Claim::Free);
         match self.apply(input, None) {
             Ok(()) => request.answer(&Ack::Done),
             Err(Refusal::Held { by }) => self.take_over(request, place, by),
@@ -62,7 +55,7 @@ impl Relay {
     }
 
     /// The same caller holds the place through another connection: if that one is silent, it loses the place.
-    fn take_over(self: &Arc<Self>, request: Incoming<'_>, place: Place, by: ConnectionId) {
+    fn take_over(self: &Arc<Self>, request: Incoming<'_>, place: Member, by: ConnectionId) {
         let relay = Arc::clone(self);
         let holder = self.floor().peers.get(&by).cloned();
         let connection = request.connection.clone();
@@ -91,7 +84,7 @@ impl Relay {
             } else {
                 Claim::Free
             };
-            let input = place.input(connection.clone(), claim);
+            let input = input(&place, connection.clone(), claim);
             let joined = relay.apply(input, None);
             let request = Incoming::again(&relay, connection, peer, &name, asker.ack);
             match joined {
@@ -115,9 +108,13 @@ impl Relay {
             Err(error) => return request.refuse(&error),
         };
         let connection = request.connection.clone();
-        match self.apply(Input::Leave { connection, office }, None) {
-            Ok(()) => request.answer(&Ack::Done),
-            Err(refusal) => request.refuse(&convert::refusal(&refusal)),
+        match (
+            self.apply(Input::Leave { connection, office }, None),
+            &self.shared,
+        ) {
+            (Ok(()), Some(shared)) => self.left_shared(shared, request),
+            (Ok(()), None) => request.answer(&Ack::Done),
+            (Err(refusal), _) => request.refuse(&convert::refusal(&refusal)),
         }
     }
 
@@ -142,18 +139,21 @@ impl Relay {
                             .get(connection)
                             .and_then(|peer| peer.version.clone()),
                     });
-                    Ok(sessions.collect())
+                    Ok((sessions.collect(), own.office.clone()))
                 }
                 Some(_) => Err(Refusal::OtherOffice),
                 None => Err(Refusal::NotInOffice),
             }
         };
-        match sessions {
-            Ok(sessions) => {
+        match (sessions, &self.shared) {
+            (Ok((_, office)), Some(shared)) => {
+                self.list_shared(shared, request, office, asked.req_id);
+            }
+            (Ok((sessions, _)), None) => {
                 let req_id = asked.req_id;
                 request.answer(&Ack::Value(json!(RoomAnswer { sessions, req_id })));
             }
-            Err(refusal) => request.refuse(&convert::refusal(&refusal)),
+            (Err(refusal), _) => request.refuse(&convert::refusal(&refusal)),
         }
     }
 
@@ -195,7 +195,7 @@ impl Relay {
     }
 }
 
-fn place(body: &Value) -> Result<Place, ErrorBody> {
+fn place(body: &Value) -> Result<Member, ErrorBody> {
     if let Some(words) = version_problem(body) {
         return Err(ErrorBody::new(code::INVALID, words));
     }
@@ -205,7 +205,7 @@ fn place(body: &Value) -> Result<Place, ErrorBody> {
     let name =
         MemberName::parse(&join.name).map_err(|error| invalid("name", &error.to_string()))?;
     let office = office(&join.office_id)?;
-    Ok(Place { role, name, office })
+    Ok(Member { office, role, name })
 }
 
 fn office(text: &str) -> Result<Name, ErrorBody> {

@@ -8,20 +8,21 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use domain::office::{Allowance, ConnectionId, Input, Refusal};
+use domain::office::{Allowance, ConnectionId, Input, Member, Refusal};
 use platform::Tasks;
 use serde_json::Value;
-use socketioxide::extract::{AckSender, SocketRef};
 use tokio::sync::watch;
 use wire::smcp::{ErrorBody, Event, PROTOCOL, ServerEvent, Version};
 
 use super::{
     OfficeConfig, Seat,
     ack::{self, Ack, Form},
+    bus::{AckSender, SocketRef},
     floor::{Afterwards, Floor, Peer},
     gate,
     incoming::Incoming,
     outcome::Outcome,
+    shared::{Parcel, Shared},
 };
 use crate::{Audit, Authenticator, Caller, Refused, clock, convert::code};
 
@@ -33,6 +34,8 @@ pub(super) struct Relay {
     authenticate: Authenticator,
     audit: Audit,
     pub(super) tasks: Tasks,
+    /// The other servers, if there are any.
+    pub(super) shared: Option<Arc<Shared>>,
     floor: Mutex<Floor>,
     /// Counts what has happened, for those who look at the seats.
     changes: watch::Sender<u64>,
@@ -54,13 +57,16 @@ impl Relay {
         authenticate: Authenticator,
         audit: Audit,
         tasks: Tasks,
+        shared: Option<Arc<Shared>>,
     ) -> Self {
-        let floor = Mutex::new(Floor::new(config.limits));
+        let post = shared.as_ref().map(|shared| shared.post.clone());
+        let floor = Mutex::new(Floor::new(config.limits, post));
         Self {
             config,
             authenticate,
             audit,
             tasks,
+            shared,
             floor,
             changes: watch::Sender::default(),
         }
@@ -122,6 +128,7 @@ impl Relay {
             version,
             caller,
             knowledge: watch::Sender::default(),
+            revision: Arc::default(),
             unread: Arc::default(),
             allowance: Arc::new(Mutex::new((allowance, false))),
         };
@@ -153,12 +160,54 @@ impl Relay {
         outcome: Option<Outcome>,
     ) -> Result<(), Refusal> {
         let mut floor = self.floor();
+        let mover = self.mover(&floor, &input);
         let effects = floor.offices.apply(input, clock::now())?;
         let afterwards = floor.perform(effects, outcome);
+        if let Some((connection, before)) = mover {
+            self.moved(&floor, connection, before);
+        }
         drop(floor);
         self.finish(afterwards);
         self.changes.send_modify(|count| *count += 1);
         Ok(())
+    }
+
+    /// Whose place an input may change, and what it was, where other servers must know of it.
+    fn mover(&self, floor: &Floor, input: &Input) -> Option<(ConnectionId, Option<Member>)> {
+        self.shared.as_ref()?;
+        let connection = match input {
+            Input::Join { connection, .. }
+            | Input::Leave { connection, .. }
+            | Input::Lost { connection } => connection,
+            Input::Connected { .. }
+            | Input::Ask { .. }
+            | Input::AskElsewhere { .. }
+            | Input::Answered { .. }
+            | Input::TimedOut { .. }
+            | Input::Cancel { .. }
+            | Input::Announce { .. } => return None,
+        };
+        let before = floor.offices.member(connection).cloned();
+        Some((connection.clone(), before))
+    }
+
+    /// Other servers find a member where it is now, and not where it was.
+    fn moved(&self, floor: &Floor, connection: ConnectionId, before: Option<Member>) {
+        let after = floor.offices.member(&connection);
+        let (Some(shared), true) = (&self.shared, before.as_ref() != after) else {
+            return;
+        };
+        let peer = floor.peers.get(&connection);
+        if let Some(member) = before {
+            if let Some(peer) = peer {
+                shared.leave_rooms(&peer.socket, peer.profile, &member.office);
+            }
+            let connection = connection.clone();
+            shared.post.put(Parcel::Departed { connection, member });
+        }
+        if let (Some(peer), Some(member)) = (peer, after) {
+            shared.enter_rooms(peer, &member.office);
+        }
     }
 
     /// Does what may take long or may lock again.
@@ -255,6 +304,15 @@ impl Relay {
             code: error.code,
             reason: error.message.clone(),
         });
+    }
+
+    #[cfg(test)]
+    pub(super) fn holds(&self) -> super::Holds {
+        let floor = self.floor();
+        super::Holds {
+            connections: floor.peers.len(),
+            requests: floor.pending.len(),
+        }
     }
 
     pub(super) fn seats(&self) -> Vec<Seat> {

@@ -2,6 +2,7 @@
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
+    mem,
     sync::{Arc, MutexGuard, atomic::Ordering},
     time::Duration,
 };
@@ -12,15 +13,16 @@ use domain::office::{
 use serde_json::{Value, json};
 use socketioxide::{AckError, SendError};
 use tokio_util::sync::CancellationToken;
-use wire::smcp::{ClientEvent, ErrorBody};
+use wire::smcp::{ClientEvent, ErrorBody, Profile};
 
 use super::{
-    floor::{Floor, Peer, Pending},
+    floor::{Departure, Floor, Peer, Pending},
     incoming::Incoming,
     join::invalid,
     knowledge::Knowledge,
     outcome::{self, Outcome},
     relay::Relay,
+    shared::{self, Parcel, Passage},
 };
 use crate::{
     clock,
@@ -28,13 +30,13 @@ use crate::{
 };
 
 /// How long the server waits beyond the caller's time, so that the computer itself can say that it was too slow.
-const GRACE: Duration = Duration::from_secs(1);
+pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// How long a computer has to tell its configuration to the server.
-const LEARN_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const LEARN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a first call waits for that configuration.
-const LEARN_WAIT: Duration = Duration::from_secs(1);
+pub(super) const LEARN_WAIT: Duration = Duration::from_secs(1);
 
 /// What an agent asks, read and within bounds.
 struct Asked {
@@ -66,10 +68,23 @@ impl Relay {
         let ask = Input::Ask {
             connection: request.connection.clone(),
             computer: computer.clone(),
-            question,
+            question: question.clone(),
         };
         let mut floor = self.floor();
-        match floor.offices.apply(ask, clock::now()) {
+        let mut applied = floor.offices.apply(ask, clock::now());
+        if self.shared.is_some()
+            && applied == Err(Refusal::NoSuchComputer)
+            && let Some(member) = floor.offices.member(&request.connection)
+        {
+            // Not here; then it may be at another server.
+            let ask = Input::AskElsewhere {
+                connection: request.connection.clone(),
+                to: shared::elsewhere(&member.office, &computer),
+                question,
+            };
+            applied = floor.offices.apply(ask, clock::now());
+        }
+        match applied {
             Ok(effects) => {
                 let asked = Asked {
                     event,
@@ -111,9 +126,14 @@ impl Relay {
                             .to_owned(),
                         askers: asker.take().into_iter().collect(),
                         over: over.clone(),
+                        departure: match floor.peers.contains_key(to) {
+                            true => Departure::Gone,
+                            false => Departure::ahead(to, &asked.body),
+                        },
                     };
                     floor.pending.insert(*ticket, pending);
-                    forwarded = Some((*ticket, floor.peers.get(to).cloned(), over));
+                    let peer = floor.peers.get(to).cloned();
+                    forwarded = Some((*ticket, peer, to.clone(), over));
                 }
                 Effect::Join { ticket } => {
                     if let Some(pending) = floor.pending.get_mut(ticket) {
@@ -135,17 +155,39 @@ impl Relay {
             afterwards.reply(asker, event, outcome);
         }
         self.finish(afterwards);
-        match forwarded {
-            Some((ticket, Some(to), over)) => self.travel(Journey {
+        if let Some(forwarded) = forwarded {
+            self.send_off(forwarded, asked);
+        }
+    }
+
+    fn send_off(
+        self: &Arc<Self>,
+        (ticket, peer, to, over): (Ticket, Option<Peer>, ConnectionId, CancellationToken),
+        asked: Asked,
+    ) {
+        let (event, timeout) = (asked.event, asked.timeout);
+        let body = complete(event, asked.body, timeout);
+        match (peer, &self.shared) {
+            (Some(to), _) => self.travel(Journey {
                 ticket,
                 to,
-                event: asked.event,
-                body: complete(asked.event, asked.body, asked.timeout),
-                timeout: asked.timeout,
+                event,
+                body,
+                timeout,
                 over,
             }),
-            Some((ticket, None, _)) => self.settle(ticket, Outcome::Failed(unreachable_computer())),
-            None => {}
+            (None, Some(shared)) => self.travel_elsewhere(
+                shared,
+                Passage {
+                    ticket,
+                    to,
+                    event,
+                    body,
+                    timeout,
+                    over,
+                },
+            ),
+            (None, None) => self.settle(ticket, Outcome::Failed(unreachable_computer())),
         }
     }
 
@@ -201,7 +243,19 @@ impl Relay {
         });
     }
 
-    fn settle(self: &Arc<Self>, ticket: Ticket, outcome: Outcome) {
+    /// A request is on its way to another server; a cancel that came meanwhile follows it.
+    pub(super) fn has_left(&self, ticket: Ticket, to: &ConnectionId) {
+        let mut floor = self.floor();
+        let pending = floor.pending.get_mut(&ticket);
+        let departure =
+            pending.map(|pending| mem::replace(&mut pending.departure, Departure::Gone));
+        if let (Some(Departure::Cancelled(notice)), Some(shared)) = (departure, &self.shared) {
+            let to = to.clone();
+            shared.post.put(Parcel::Forward { to, notice });
+        }
+    }
+
+    pub(super) fn settle(self: &Arc<Self>, ticket: Ticket, outcome: Outcome) {
         let input = match outcome {
             Outcome::TimedOut => Input::TimedOut { ticket },
             Outcome::Answer { .. } | Outcome::Failed(_) => Input::Answered { ticket },
@@ -268,42 +322,47 @@ impl Journey {
             }
             Err(SendError::Socket(error)) => Err(AckError::Socket(error)),
         };
-        match answer {
-            Ok(value) => {
-                if self.event == ClientEvent::GetConfig {
-                    self.to.knowledge.send_replace(Knowledge::of(&value));
-                }
-                let from = self.to.profile;
-                Outcome::Answer { value, from }
-            }
-            Err(AckError::Timeout) => Outcome::TimedOut,
-            Err(AckError::Decode(_)) => {
-                let words = "The computer's answer is not one JSON value.";
-                Outcome::Failed(ErrorBody::new(code::INTERNAL, words))
-            }
-            Err(AckError::Socket(socketioxide::SocketError::InternalChannelFull)) => {
-                Outcome::Failed(busy())
-            }
-            Err(AckError::Socket(_)) => Outcome::Failed(unreachable_computer()),
+        if let (ClientEvent::GetConfig, Ok(value)) = (self.event, &answer) {
+            self.to.knowledge.send_replace(Knowledge::of(value));
         }
+        outcome_of(answer, self.to.profile)
+    }
+}
+
+/// What the acknowledgement of a computer means to its askers.
+pub(super) fn outcome_of(answer: Result<Value, AckError>, from: Profile) -> Outcome {
+    match answer {
+        Ok(value) => Outcome::Answer { value, from },
+        Err(AckError::Timeout) => Outcome::TimedOut,
+        Err(AckError::Decode(_)) => {
+            let words = "The computer's answer is not one JSON value.";
+            Outcome::Failed(ErrorBody::new(code::INTERNAL, words))
+        }
+        Err(AckError::Socket(socketioxide::SocketError::InternalChannelFull)) => {
+            Outcome::Failed(busy())
+        }
+        Err(AckError::Socket(_)) => Outcome::Failed(unreachable_computer()),
     }
 }
 
 fn unroutable(refusal: &Refusal, computer: &MemberName) -> ErrorBody {
-    let error = convert::refusal(refusal);
-    if *refusal != Refusal::NoSuchComputer {
-        return error;
+    match refusal {
+        Refusal::NoSuchComputer => no_such_computer(computer.as_str()),
+        other => convert::refusal(other),
     }
-    let words = format!("Computer with name '{computer}' not found");
-    ErrorBody::new(error.code, words).with("computer_name", computer.as_str())
 }
 
-fn busy() -> ErrorBody {
+pub(super) fn no_such_computer(computer: &str) -> ErrorBody {
+    let words = format!("Computer with name '{computer}' not found");
+    ErrorBody::new(code::NOT_FOUND, words).with("computer_name", computer)
+}
+
+pub(super) fn busy() -> ErrorBody {
     let words = "The computer does not keep up with its requests.";
     ErrorBody::new(code::INTERNAL, words).with("reason", "busy")
 }
 
-fn unreachable_computer() -> ErrorBody {
+pub(super) fn unreachable_computer() -> ErrorBody {
     ErrorBody::new(code::NOT_FOUND, "The computer cannot be reached.")
 }
 

@@ -246,3 +246,86 @@ async fn no_join_is_too_early() {
     }
     until_seated(&office, 0).await;
 }
+
+/// A way to a server that can be cut: what is sent then goes nowhere, and nobody is told.
+struct Cable {
+    address: std::net::SocketAddr,
+    is_cut: tokio::sync::watch::Sender<bool>,
+}
+
+impl Cable {
+    async fn to(server: std::net::SocketAddr) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let is_cut = tokio::sync::watch::Sender::new(false);
+        let cable = is_cut.clone();
+        tokio::spawn(async move {
+            while let Ok((near, _)) = listener.accept().await {
+                tokio::spawn(carry(near, server, cable.subscribe()));
+            }
+        });
+        Self { address, is_cut }
+    }
+}
+
+/// Carries until the cable is cut, and then nothing more until it is mended.
+async fn carry(
+    mut near: tokio::net::TcpStream,
+    server: std::net::SocketAddr,
+    mut is_cut: tokio::sync::watch::Receiver<bool>,
+) {
+    let mended = |is_cut: &bool| !*is_cut;
+    if is_cut.wait_for(mended).await.is_err() {
+        return;
+    }
+    let Ok(mut far) = tokio::net::TcpStream::connect(server).await else {
+        return;
+    };
+    tokio::select! { biased;
+        _ = is_cut.wait_for(|is_cut| *is_cut) => {}
+        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => return,
+    }
+    let _ = is_cut.wait_for(mended).await; // The test has ended.
+}
+
+#[tokio::test]
+async fn a_computer_whose_network_is_cut_is_given_up_and_comes_back() {
+    let config = OfficeConfig {
+        ping_interval: Duration::from_secs(1),
+        ping_timeout: Duration::from_secs(3),
+        ..OfficeConfig::default()
+    };
+    let office = Office::with(config, "127.0.0.1:0").await;
+    let cable = Cable::to(office.address).await;
+    let (members, tools) = (platform::Tasks::new(), FakeTools::new());
+    let url = format!("http://{}", cable.address);
+    let config = computer_config(link(&url, Shipped, "pc", "o"));
+    let computer = Computer::start(config, tools.clone(), &members);
+    computer.joined().await.unwrap();
+    let (agent, mut listening) = Agent::start(office.link(Shipped, "ann", "o"), &members);
+    agent.joined().await.unwrap();
+    let never = CancellationToken::new();
+    let call = |tool: &str| Call::new("pc", tool, params(json!({})), Duration::from_secs(60));
+    let hanging = call("one__hang");
+    let (lost, ()) = tokio::join!(agent.call(&hanging, &never), async {
+        tools.begun.notified().await;
+        cable.is_cut.send_replace(true);
+    });
+    assert!(
+        lost.unwrap_err().to_string().contains("has left"),
+        "the call ends long before its time"
+    );
+    let pc = || "pc".to_owned();
+    news(&mut listening, &News::Left { computer: pc() }).await;
+    cable.is_cut.send_replace(false);
+    news(&mut listening, &News::Entered { computer: pc() }).await;
+    assert!(
+        !agent
+            .call(&call("one__say"), &never)
+            .await
+            .unwrap()
+            .is_error
+    );
+    assert_eq!(members.drain(SOON).await, platform::Drained::Clean);
+    office.stop().await;
+}

@@ -24,7 +24,11 @@ use super::support::{FakeTools, Office, SOON, computer_config, params, until_sea
 use crate::{
     agent::{Agent, Call},
     computer::Computer,
+    server::Holds,
 };
+
+/// What the allocator may keep for itself.
+const GROWTH_MAX_MIB: u64 = 32;
 
 /// Those who send nonsense at the same time.
 const SENDERS: u64 = 4;
@@ -220,18 +224,48 @@ async fn work_beside_nonsense(
     until_seated(office, 0).await;
 }
 
+/// What this process holds in memory, which is the server, and those who talk to it.
+fn resident_mib() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = pages.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4 / 1024
+}
+
+/// Nothing of those who have gone is kept, and the memory is what it was.
+async fn check_nothing_is_kept(office: &Office, before_mib: u64) {
+    let mut changes = office.server.changes();
+    let is_empty = || office.server.holds() == Holds::default();
+    // The last of them may just be closing.
+    let emptied = async { while !is_empty() && changes.changed().await.is_ok() {} };
+    let emptied = timeout(SOON, emptied).await;
+    assert!(emptied.is_ok(), "{:?}", office.server.holds());
+    let after_mib = resident_mib();
+    assert!(
+        after_mib <= before_mib + GROWTH_MAX_MIB,
+        "{before_mib} MiB have become {after_mib} MiB"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nonsense_harms_nobody_at_work() {
-    let office = Office::start().await;
+async fn nonsense_harms_nobody_at_work_and_leaves_nothing_behind() {
+    let office = Office::forgetful().await;
     work_beside_nonsense(&office, |rounds| rounds == 25).await;
+    let before = resident_mib();
+    work_beside_nonsense(&office, |rounds| rounds == 50).await;
+    check_nothing_is_kept(&office, before).await;
     office.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: a minute of nonsense"]
-async fn fuzz_of_packets_for_a_minute_loses_no_call() {
-    let office = Office::start().await;
+async fn fuzz_of_packets_for_a_minute_loses_no_call_and_no_memory() {
+    let office = Office::forgetful().await;
+    // By then as many connections are forgotten as come.
+    let warm = Instant::now() + Duration::from_secs(20);
+    work_beside_nonsense(&office, move |_| Instant::now() > warm).await;
+    let before = resident_mib();
     let end = Instant::now() + Duration::from_secs(60);
     work_beside_nonsense(&office, move |_| Instant::now() > end).await;
+    check_nothing_is_kept(&office, before).await;
     office.stop().await;
 }

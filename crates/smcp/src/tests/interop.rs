@@ -21,11 +21,13 @@ use wire::smcp::Profile::{Seed, Shipped};
 
 use super::{
     members::news,
+    several::Redis,
     support::{FakeTools, Office, computer_config, link, params},
 };
 use crate::{
     agent::{Agent, Call, News},
     computer::Computer,
+    server::OfficeConfig,
 };
 
 /// A script imports a lot before it does anything, on a machine that may be busy.
@@ -304,6 +306,32 @@ async fn our_agent_uses_the_released_computer() {
         script.end().await;
         office.stop().await;
     }
+}
+
+#[tokio::test]
+async fn the_released_agent_and_computer_meet_across_two_servers() {
+    let Some(python) = python() else { return };
+    let Some(redis) = Redis::start().await else {
+        return;
+    };
+    let here = Office::sharing(OfficeConfig::default(), &redis.url()).await;
+    let there = Office::sharing(OfficeConfig::default(), &redis.url()).await;
+    let mut computer = Script::start(&python, "sdk_computer.py", &[&there.url()], &[]);
+    assert_eq!(computer.line().await, "joined");
+    let mut agent = Script::start(&python, "sdk_caller.py", &[&here.url()], &[]);
+    assert_eq!(
+        agent.line().await,
+        json!({
+            "computers": ["pc"], "tools": ["adder__add", "adder__wait"],
+            "sums": (1..=20).collect::<Vec<_>>(), "errors": [true, true], "servers": ["adder"], "desktop": [],
+        })
+    );
+    agent.end().await;
+    computer.go_on().await;
+    computer.go_on().await;
+    computer.end().await;
+    here.stop().await;
+    there.stop().await;
 }
 
 #[tokio::test]

@@ -213,6 +213,16 @@ impl Raw {
         }
     }
 
+    /// The next event, whatever it is.
+    pub(super) async fn hear_any(&mut self) -> String {
+        if !self.kept.is_empty() {
+            return self.kept.remove(0).event;
+        }
+        let heard = timeout(SOON, self.events.recv()).await;
+        let heard = heard.expect("something is said");
+        heard.expect("the connection is open").event
+    }
+
     pub(super) fn answer(&self, heard: &Heard, body: &Value) {
         let id = heard.id.expect("the event asks for an answer");
         self.send_text(&format!("43/smcp,{id}{}", json!([body])));

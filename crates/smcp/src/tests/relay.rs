@@ -162,6 +162,28 @@ async fn a_cancel_is_heard_by_the_computer_and_the_agent() {
 }
 
 #[tokio::test]
+async fn a_cancel_of_an_answered_call_disturbs_nobody() {
+    for profile in [Seed, Shipped] {
+        let office = Office::start().await;
+        let mut agent = office.member(profile, Agent, "ann", "o").await;
+        let mut computer = office.member(profile, Computer, "pc", "o").await;
+        agent.hear("notify:enter_office").await;
+        computer.always("client:tool_call", Some(json!({"content": []})));
+        let call = json!({"computer": "pc", "tool_name": "t", "params": {}, "req_id": "r"});
+        let answer = agent.ask("client:tool_call", call.clone()).await;
+        assert_eq!(answer, json!({"content": []}));
+        let cancel = json!({"agent": "ann", "req_id": "r"});
+        let heard = agent.ask("server:tool_call_cancel", cancel).await;
+        assert_eq!(heard, Value::Null, "it is acknowledged");
+        assert_eq!(computer.heard_so_far().await, [""; 0]);
+        // The answer stays what it was.
+        assert_eq!(agent.ask("client:tool_call", call).await, answer);
+        assert_eq!(agent.heard_so_far().await, [""; 0]);
+        office.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn a_repeated_request_is_answered_and_executed_once() {
     for profile in BOTH {
         let office = Office::start().await;

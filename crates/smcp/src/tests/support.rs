@@ -19,11 +19,11 @@ use wire::smcp::{CallResult, ConfigAnswer, Profile, Resource};
 
 use super::raw::Raw;
 use crate::{
-    Caller, LinkConfig, Refused,
+    Audit, Caller, LinkConfig, Refused,
     computer::{
         Answering, CallFailure, ComputerConfig, ResourceFailure, ResourcePage, ServerTool, Tools,
     },
-    server::{OfficeConfig, OfficeServer, router},
+    server::{OfficeConfig, OfficeServer, Sharing, router, shared_router},
 };
 
 /// How long anything may take that is expected to happen at once.
@@ -34,7 +34,14 @@ pub(super) struct Office {
     pub(super) address: SocketAddr,
     pub(super) tasks: Tasks,
     pub(super) server: OfficeServer,
-    refused: Arc<Mutex<Vec<Refused>>>,
+    refused: Refusals,
+}
+
+type Refusals = Arc<Mutex<Vec<Refused>>>;
+
+fn audit(refused: &Refusals) -> Audit {
+    let written = Arc::clone(refused);
+    Arc::new(move |record| written.lock().unwrap().push(record))
 }
 
 impl Office {
@@ -44,16 +51,38 @@ impl Office {
 
     pub(super) async fn with(config: OfficeConfig, address: &str) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
+        let (tasks, refused) = (Tasks::new(), Refusals::default());
+        let (router, server) = router(config, Arc::new(caller), audit(&refused), &tasks);
+        Self::serve(listener, tasks, refused, router, server)
+    }
+
+    /// A server that forgets whom it has refused, for tests that watch the memory.
+    pub(super) async fn forgetful() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (tasks, config) = (Tasks::new(), OfficeConfig::default());
+        let (router, server) = router(config, Arc::new(caller), Arc::new(drop), &tasks);
+        Self::serve(listener, tasks, Refusals::default(), router, server)
+    }
+
+    /// One of several servers that share a Redis.
+    pub(super) async fn sharing(config: OfficeConfig, redis: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (tasks, refused) = (Tasks::new(), Refusals::default());
+        let sharing = Sharing::parse(redis).unwrap();
+        let caller = Arc::new(caller);
+        let shared = shared_router(config, &sharing, caller, audit(&refused), &tasks);
+        let (router, server) = shared.await.unwrap();
+        Self::serve(listener, tasks, refused, router, server)
+    }
+
+    fn serve(
+        listener: TcpListener,
+        tasks: Tasks,
+        refused: Refusals,
+        router: axum::Router,
+        server: OfficeServer,
+    ) -> Self {
         let address = listener.local_addr().unwrap();
-        let tasks = Tasks::new();
-        let refused = Arc::new(Mutex::new(Vec::new()));
-        let written = Arc::clone(&refused);
-        let (router, server) = router(
-            config,
-            Arc::new(caller),
-            Arc::new(move |record| written.lock().unwrap().push(record)),
-            &tasks,
-        );
         tasks.spawn(|stop| async move {
             let serving = axum::serve(listener, router);
             tokio::select! {

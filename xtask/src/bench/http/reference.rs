@@ -75,7 +75,7 @@ impl Drop for Reference {
 }
 
 /// The interpreter of an environment, where `./test` puts them.
-fn python(name: &str) -> Option<PathBuf> {
+pub(in crate::bench) fn python(name: &str) -> Option<PathBuf> {
     let own = env::var_os("AGENTCRAFT_TEST_CACHE").map(PathBuf::from);
     let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));

@@ -1,6 +1,7 @@
 //! A Socket.IO client over a WebSocket, in a few lines: it joins an office, asks, and answers.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::mem;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -15,6 +16,10 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 const FRAME_MAX: u64 = 1024 * 1024;
 /// The relay speaks two profiles; this is the one of the released server.
 const TARGET: &str = "/socket.io/?EIO=4&transport=websocket&a2c_version=0.4.0";
+/// Thousands of members may be there at once.
+const BUFFER: usize = 1024;
+/// The frame of a ping, which no other frame holds: it is not ASCII.
+const PING: [u8; 3] = [0x81, 1, b'2'];
 const TEXT: u8 = 1;
 const CLOSE: u8 = 8;
 
@@ -22,6 +27,8 @@ const CLOSE: u8 = 8;
 pub(super) struct Member {
     reader: BufReader<TcpStream>,
     last_id: u64,
+    /// The last bytes that a member at rest has passed over.
+    end: Vec<u8>,
 }
 
 /// The connection of a member that somebody else holds.
@@ -44,8 +51,9 @@ impl Member {
             .and_then(|()| stream.set_read_timeout(Some(ANSWER_LIMIT)))
             .context("could not prepare a connection")?;
         let mut member = Self {
-            reader: BufReader::new(stream),
+            reader: BufReader::with_capacity(BUFFER, stream),
             last_id: 0,
+            end: Vec::new(),
         };
         member.upgrade(address)?;
         member.say(&format!("40/smcp,{}", json!({"token": token})))?;
@@ -125,6 +133,34 @@ impl Member {
         loop {
             if let Packet::Ask { id } = self.hear()? {
                 self.say(&format!("43/smcp,{id}{result}"))?;
+            }
+        }
+    }
+
+    /// From now on it only looks, and never waits.
+    pub(super) fn rest(&mut self) -> anyhow::Result<()> {
+        let stream = self.reader.get_ref();
+        stream
+            .set_nonblocking(true)
+            .context("could not prepare a connection")
+    }
+
+    /// Answers pings and passes over everything else that has come. For a member at rest.
+    pub(super) fn look(&mut self) -> anyhow::Result<()> {
+        loop {
+            let heard = match self.reader.fill_buf() {
+                Ok([]) => bail!("the relay closed the connection"),
+                Ok(bytes) => bytes.to_vec(),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error).context("could not read from the relay"),
+            };
+            self.reader.consume(heard.len());
+            // A ping may have come in two pieces.
+            let heard = [mem::take(&mut self.end), heard].concat();
+            if heard.windows(PING.len()).any(|bytes| bytes == PING) {
+                self.say("3")?;
+            } else {
+                self.end = heard[heard.len().saturating_sub(PING.len() - 1)..].to_vec();
             }
         }
     }
