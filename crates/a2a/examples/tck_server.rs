@@ -1,7 +1,8 @@
-//! A node with one scripted agent in a temporary home, for the official compatibility suites.
+//! A node with one scripted agent in a temporary home, for the official compatibility suites and for the benchmark.
 //!
 //! `cargo run -p a2a --example tck_server -- [PORT]` serves at `http://127.0.0.1:PORT/a2a/1.0/tck` for 1.0 and at
-//! `http://127.0.0.1:PORT/a2a/tck` for both versions. It ends with its standard input.
+//! `http://127.0.0.1:PORT/a2a/tck` for both versions; `/bare` answers every message as a handler does that does nothing else. It
+//! ends with its standard input.
 
 #![allow(
     clippy::print_stdout,
@@ -17,10 +18,10 @@ use std::{io::Read, net::Ipv4Addr, sync::Arc};
 use a2a::{
     A2aConfig, DeclineWorkspaces, Extension, ExtensionCall, ExtensionFuture, PushPolicy, router,
 };
-use axum::Extension as Layer;
+use axum::{Extension as Layer, Json, routing::post};
 use engine::Caller;
 use platform::Tasks;
-use serde_json::json;
+use serde_json::{Value, json};
 use wire::a2a::{AgentExtension, Message, Part};
 
 const GUARDIAN: &str = "guardian-of-the-example";
@@ -49,6 +50,16 @@ impl Extension for DirectAnswers {
     }
 }
 
+/// What a message is answered with at the least: a task that has said it back.
+async fn bare(Json(request): Json<Value>) -> Json<Value> {
+    let message = &request["params"]["message"];
+    let task = json!({
+        "id": "task", "contextId": "context", "status": { "state": "TASK_STATE_COMPLETED" },
+        "artifacts": [{ "artifactId": "answer", "parts": message["parts"] }], "history": [message],
+    });
+    Json(json!({ "jsonrpc": "2.0", "id": request["id"], "result": { "task": task } }))
+}
+
 #[tokio::main]
 async fn main() {
     let argument = std::env::args().nth(1);
@@ -70,6 +81,7 @@ async fn main() {
     let extensions: a2a::Extensions = vec![Arc::new(DirectAnswers), Arc::new(DeclineWorkspaces)];
     let app = router(config, engine, tasks.clone(), extensions).await;
     let app = app.unwrap().layer(Layer(Caller::owner()));
+    let app = app.route("/bare", post(bare));
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
     let listener = listener.unwrap();
     println!("http://{}", listener.local_addr().unwrap());

@@ -14,6 +14,8 @@ use crate::workspace;
 #[derive(Debug)]
 pub(super) struct Context {
     release_binary: OnceCell<PathBuf>,
+    /// Whether programs may be built.
+    builds: bool,
     minutes: u32,
 }
 
@@ -21,6 +23,7 @@ impl Context {
     /// With a program that is there already, nothing is built.
     pub(super) fn new(binary: Option<PathBuf>, minutes: u32) -> Self {
         Self {
+            builds: binary.is_none(),
             minutes,
             release_binary: binary.map_or_else(OnceCell::new, OnceCell::from),
         }
@@ -36,8 +39,22 @@ impl Context {
         if let Some(path) = self.release_binary.get() {
             return Ok(path);
         }
-        let path = build_release()?;
+        let path = build_release("agentcraft", "--bin", "agentcraft")?;
         Ok(self.release_binary.get_or_init(|| path))
+    }
+
+    /// The release build of an example, or why there is none: beside a program that was there already, it must be there too.
+    pub(super) fn release_example(
+        &self,
+        package: &str,
+        name: &str,
+    ) -> anyhow::Result<Result<PathBuf, String>> {
+        if self.builds {
+            return build_release(package, "--example", name).map(Ok);
+        }
+        let path = self.release_binary()?.with_file_name("examples").join(name);
+        let missing = format!("there is no {}", path.display());
+        Ok(path.is_file().then_some(path).ok_or(missing))
     }
 }
 
@@ -47,17 +64,10 @@ struct Artifact {
     executable: Option<PathBuf>,
 }
 
-fn build_release() -> anyhow::Result<PathBuf> {
+fn build_release(package: &str, kind: &str, name: &str) -> anyhow::Result<PathBuf> {
     let mut command = workspace::cargo();
-    command.args([
-        "build",
-        "--release",
-        "--locked",
-        "--package",
-        "agentcraft",
-        "--bin",
-        "agentcraft",
-    ]);
+    command.args(["build", "--release", "--locked", "--package", package]);
+    command.args([kind, name]);
     // Cargo itself says where it put the file, whatever the target folder is.
     command
         .args(["--message-format", "json-render-diagnostics"])
@@ -66,10 +76,10 @@ fn build_release() -> anyhow::Result<PathBuf> {
         .output()
         .with_context(|| format!("could not start {command:?}"))?;
     if !output.status.success() {
-        bail!("could not build agentcraft for release");
+        bail!("could not build {name} for release");
     }
     executable(&String::from_utf8_lossy(&output.stdout))
-        .context("cargo built no executable named agentcraft")
+        .with_context(|| format!("cargo built no executable named {name}"))
 }
 
 fn executable(messages: &str) -> Option<PathBuf> {
