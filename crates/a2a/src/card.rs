@@ -157,7 +157,7 @@ impl Face {
         if self.config.needs_token {
             let scheme = json!({ "httpAuthSecurityScheme": {
                 "scheme": "Bearer",
-                "description": "a token of this node",
+                "description": "as this node hands out",
             }});
             card.security_schemes = Object::from_iter([("bearer".to_owned(), scheme)]);
             card.security_requirements = vec![json!({ "schemes": { "bearer": { "list": [] } } })];
@@ -206,9 +206,7 @@ fn passing_on() -> AgentSkill {
     AgentSkill {
         id: "agents".to_owned(),
         name: "agents".to_owned(),
-        description:
-            "Passes messages to its agents. A card that is asked for with a token names them."
-                .to_owned(),
+        description: "Passes messages to its agents, which the extended card names.".to_owned(),
         tags: vec!["agent".to_owned()],
         examples: Vec::new(),
     }

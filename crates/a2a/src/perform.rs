@@ -140,8 +140,8 @@ pub(crate) async fn perform(
         Operation::PushGet => {
             let ConfigOfTask { task_id, id } = config_of_task(face, call, params).await?;
             let id = match id {
-                Some(id) => id,
-                None => only_config(face, &task_id)?,
+                Some(id) if version == Version::V1 || id != DEFAULT_CONFIG => id,
+                Some(_) | None => only_config(face, &task_id)?,
             };
             render::push(version, &face.push.get(&task_id, &id)?)
         }
@@ -269,9 +269,16 @@ async fn config_of_task(face: &Face, call: &Call, params: Value) -> Result<Confi
     Ok(of)
 }
 
+/// How clients of 0.3 call the webhook of a task to which they have given no id.
+const DEFAULT_CONFIG: &str = "default";
+
 /// In 0.3 a client may ask for the webhook of a task without saying which.
 fn only_config(face: &Face, task: &str) -> Result<String, Refusal> {
-    let first = face.push.list(task)?.into_iter().next();
+    let mut all = face.push.list(task)?;
+    let named = all
+        .iter()
+        .position(|it| it.id.as_deref() == Some(DEFAULT_CONFIG));
+    let first = (!all.is_empty()).then(|| all.swap_remove(named.unwrap_or(0)));
     let id = first.and_then(|config| config.id);
     id.ok_or_else(|| Refusal::task_not_found(task))
 }

@@ -90,7 +90,7 @@ impl Push {
         if self.is_on() {
             return Ok(());
         }
-        let words = "this node calls no webhooks";
+        let words = "push notifications are not supported: this node calls no webhooks";
         Err(Refusal::new(ErrorCode::PushNotificationNotSupported, words))
     }
 

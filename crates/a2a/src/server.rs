@@ -5,7 +5,7 @@
 //! | `/.well-known/agent-card.json`, `/.well-known/agent.json` | the card of the node, for clients of both versions |
 //! | `/a2a/AGENT/.well-known/agent-card.json` | the card of an agent, for clients of both versions |
 //! | `/a2a/1.0/AGENT/.well-known/agent-card.json` | the same, strictly of 1.0; so is any card asked for with `A2A-Version: 1.0` |
-//! | `POST /a2a/AGENT`, `POST /a2a/1.0/AGENT` | JSON-RPC |
+//! | `GET` and `POST` at `/a2a/AGENT`, `/a2a/1.0/AGENT` | the card again, and JSON-RPC |
 //! | `/a2a/AGENT/message:send`, `/a2a/AGENT/tasks`, … | HTTP+JSON; with `v1/` before the operation as 0.3 has it |
 
 use std::sync::Arc;
@@ -37,22 +37,33 @@ pub async fn router(
     Ok(routes(face))
 }
 
-/// Whether a card is found at this path: cards are for everybody, and say more to those who bring a token.
+/// Whether a card is read at this path: cards are for everybody, and say more to those who bring a token.
 pub fn is_card_path(path: &str) -> bool {
     let place = CARD_PATHS.iter().find_map(|card| path.strip_suffix(card));
-    place.is_some_and(|place| place.is_empty() || place.starts_with("/a2a/"))
+    if place == Some("") {
+        return true;
+    }
+    let place = place.unwrap_or(path.strip_suffix('/').unwrap_or(path));
+    match place.strip_prefix("/a2a") {
+        None => false,
+        Some("") => true,
+        Some(below) => {
+            let below = below.strip_prefix("/1.0").unwrap_or(below);
+            below.is_empty() || below.strip_prefix('/').is_some_and(|it| !it.contains('/'))
+        }
+    }
 }
 
 pub(crate) fn routes(face: Arc<Face>) -> Router {
     let mut router = Router::new()
-        .route("/a2a", post(node_rpc))
-        .route("/a2a/", post(node_rpc))
-        .route("/a2a/{agent}", post(agent_rpc))
-        .route("/a2a/{agent}/", post(agent_rpc))
-        .route("/a2a/1.0", post(node_rpc))
-        .route("/a2a/1.0/", post(node_rpc))
-        .route("/a2a/1.0/{agent}", post(agent_rpc))
-        .route("/a2a/1.0/{agent}/", post(agent_rpc))
+        .route("/a2a", post(node_rpc).get(node_card))
+        .route("/a2a/", post(node_rpc).get(node_card))
+        .route("/a2a/{agent}", post(agent_rpc).get(agent_card))
+        .route("/a2a/{agent}/", post(agent_rpc).get(agent_card))
+        .route("/a2a/1.0", post(node_rpc).get(strict_node_card))
+        .route("/a2a/1.0/", post(node_rpc).get(strict_node_card))
+        .route("/a2a/1.0/{agent}", post(agent_rpc).get(strict_card))
+        .route("/a2a/1.0/{agent}/", post(agent_rpc).get(strict_card))
         .route("/a2a/{agent}/{*path}", any(agent_rest))
         .route("/a2a/1.0/{agent}/{*path}", any(strict_rest));
     for path in CARD_PATHS {
@@ -64,6 +75,26 @@ pub(crate) fn routes(face: Arc<Face>) -> Router {
 
 async fn node_card(State(face): State<Arc<Face>>, request: Request) -> Response {
     card(&face, &Target::Node, Shape::Both, &request)
+}
+
+async fn strict_node_card(State(face): State<Arc<Face>>, request: Request) -> Response {
+    card(&face, &Target::Node, Shape::Strict, &request)
+}
+
+async fn agent_card(
+    State(face): State<Arc<Face>>,
+    Path(agent): Path<String>,
+    request: Request,
+) -> Response {
+    card(&face, &Target::of(Some(&agent)), Shape::Both, &request)
+}
+
+async fn strict_card(
+    State(face): State<Arc<Face>>,
+    Path(agent): Path<String>,
+    request: Request,
+) -> Response {
+    card(&face, &Target::of(Some(&agent)), Shape::Strict, &request)
 }
 
 fn card(face: &Face, target: &Target, shape: Shape, request: &Request) -> Response {
@@ -150,7 +181,13 @@ mod tests {
             ("/a2a/news/.well-known/agent-card.json", true),
             ("/a2a/1.0/-/.well-known/agent-card.json", true),
             ("/runs/.well-known/agent-card.json", false),
-            ("/a2a/news", false),
+            ("/a2a", true),
+            ("/a2a/news", true),
+            ("/a2a/1.0/news/", true),
+            ("/a2abc", false),
+            ("/a2a/news/tasks", false),
+            ("/a2a/1.0/news/extendedAgentCard", false),
+            ("/a2a/news/x/.well-known/agent-card.json", false),
         ] {
             assert_eq!(is_card_path(path), is_card, "{path}");
         }

@@ -305,6 +305,10 @@ async fn cards_are_strict_or_for_both_versions_by_their_address_and_may_be_cache
             "/a2a/1.0/tck",
         ),
         ("/a2a/1.0/-/.well-known/agent-card.json", true, "/a2a/1.0/-"),
+        ("/a2a", false, "/a2a/-"),
+        ("/a2a/tck", false, "/a2a/tck"),
+        ("/a2a/1.0", true, "/a2a/1.0/-"),
+        ("/a2a/1.0/tck/", true, "/a2a/1.0/tck"),
     ] {
         let answer = get(path, none()).await;
         for name in ["cache-control", "etag", "last-modified"] {

@@ -200,6 +200,19 @@ async fn webhooks_are_created_read_listed_and_deleted() {
     }
     let missing = scene.call("GetTaskPushNotificationConfig", of("one")).await;
     assert_eq!(missing["error"]["code"], -32001);
+    // Clients of 0.3 need not know what their only webhook is called.
+    let set =
+        json!({ "taskId": task["id"], "pushNotificationConfig": { "url": "http://127.0.0.1:9/" } });
+    let set = scene
+        .call_old("tasks/pushNotificationConfig/set", set)
+        .await;
+    for id in [Value::Null, json!("default"), task["id"].clone()] {
+        let params = json!({ "id": task["id"], "pushNotificationConfigId": id });
+        let got = scene
+            .call_old("tasks/pushNotificationConfig/get", params)
+            .await;
+        assert_eq!(got["result"], set["result"], "{id}");
+    }
 }
 
 #[tokio::test]
