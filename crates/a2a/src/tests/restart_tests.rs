@@ -46,7 +46,7 @@ async fn tasks_survive_a_restart_each_in_its_own_way() {
 }
 
 /// Of every kind so many.
-const EACH: usize = 100;
+const EACH: usize = 50;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_in_the_middle_of_many_tasks_loses_none_and_keeps_their_order() {
