@@ -84,7 +84,7 @@ impl Subscriber {
     }
 
     /// Listens until the stream is over.
-    pub(super) async fn to_the_end(mut self) -> (String, String) {
+    pub(super) async fn listen_to_the_end(mut self) -> (String, String) {
         while self.next().await.is_some() {}
         (self.text, self.state)
     }
@@ -169,7 +169,7 @@ async fn subscribers_that_come_and_go_hear_every_word_once_and_in_order() {
             assert_eq!(Subscriber::of(&scene, &task).await.text, all);
         }
     }
-    let heard = join_all(faithful.into_iter().map(Subscriber::to_the_end)).await;
+    let heard = join_all(faithful.into_iter().map(Subscriber::listen_to_the_end)).await;
     for (text, state) in heard {
         assert_eq!(text, counted(STEPS * WORDS));
         assert_eq!(state, "TASK_STATE_COMPLETED");
@@ -189,7 +189,7 @@ async fn a_reader_that_does_not_read_holds_up_nobody_and_still_learns_everything
     }
     let quick = scene.get(&task).await;
     assert!(text(&quick).len() > 4 * 1024 * 1024);
-    let (heard, state) = slow.to_the_end().await;
+    let (heard, state) = slow.listen_to_the_end().await;
     assert_eq!(state, "TASK_STATE_COMPLETED");
     assert!(heard == text(&quick), "{} bytes were heard", heard.len());
 }
