@@ -107,7 +107,7 @@ static BENCHES: [Bench; 12] = [
     },
     Bench {
         name: "a2a",
-        about: "messages of A2A over 1, 8 and 32 connections beside a bare responder and the SDK's server",
+        about: "messages of A2A through a node and by the face alone, beside bare handlers and the SDK's server; streams, memory",
         run: a2a::run,
     },
     Bench {

@@ -26,8 +26,12 @@ use crate::{
     request::{NODE, Target},
 };
 
-/// How long a card may be believed. Agents come and go, so not for long.
-const CACHE: &str = "public, max-age=60";
+/// How long a card may be believed, and by whom. Agents come and go, so not for long.
+const CACHE_FOR_ALL: &str = "public, max-age=60";
+const CACHE_FOR_ONE: &str = "private, max-age=60";
+
+/// What of a request a card depends on.
+const VARIES: &str = "A2A-Version, Host, Authorization, Cookie, X-AgentCraft-Token";
 
 /// Which clients a card is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,11 +42,15 @@ pub(crate) enum Shape {
     Both,
 }
 
-/// Whether the reader has shown who they are.
+/// Who reads, and how much they are told.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Reader<'a> {
+    /// Somebody who has not shown who they are: how to reach what they can name, and what to bring.
     Anybody,
+    /// Which agents there are for them, as well.
     Caller(&'a Caller),
+    /// What they run on and how they are, as well.
+    Extended(&'a Caller),
 }
 
 impl Face {
@@ -65,13 +73,15 @@ impl Face {
         headers: &HeaderMap,
         target: &Target,
         shape: Shape,
+        caller: Option<&Caller>,
     ) -> Response {
         // Whoever asks for 1.0 by name gets it without what only 0.3 knows.
         let wants = headers.get(VERSION_HEADER).and_then(|it| it.to_str().ok());
         let strict = wants.is_some_and(|said| Version::parse(said) == Some(Version::V1));
         let shape = if strict { Shape::Strict } else { shape };
-        match self.card(headers, target, shape, Reader::Anybody) {
-            Ok(card) => cached(headers, &card, self),
+        let reader = caller.map_or(Reader::Anybody, Reader::Caller);
+        match self.card(headers, target, shape, reader) {
+            Ok(card) => cached(headers, &card, reader, self),
             Err(refusal) => {
                 let status = StatusCode::from_u16(refusal.status()).unwrap_or_default();
                 (status, axum::Json(refusal.http_body())).into_response()
@@ -109,10 +119,6 @@ impl Face {
     }
 
     fn card_of(&self, target: &Target, reader: Reader<'_>) -> Result<AgentCard, Refusal> {
-        let agents = match reader {
-            Reader::Anybody => self.public_agents(),
-            Reader::Caller(caller) => self.agents_for(caller),
-        };
         let mut card = AgentCard {
             version: self.config.version.clone(),
             capabilities: self.capabilities(),
@@ -123,13 +129,24 @@ impl Face {
         match target {
             Target::Node => {
                 card.name.clone_from(&self.config.node_name);
-                card.description = format!(
-                    "A node with {} agents. A message names the one it is for in `metadata.agent`.",
-                    agents.len()
-                );
+                card.description =
+                    "A node with agents. A message names the one it is for in `metadata.agent`."
+                        .to_owned();
+                // Which agents there are is for those who may use them.
+                let agents = match reader {
+                    Reader::Anybody => Vec::new(),
+                    Reader::Caller(caller) | Reader::Extended(caller) => self.agents_for(caller),
+                };
                 card.skills = agents.iter().map(|agent| skill(agent, reader)).collect();
+                if card.skills.is_empty() {
+                    card.skills.push(passing_on());
+                }
             }
             Target::Agent(name) => {
+                let agents = match reader {
+                    Reader::Anybody | Reader::Caller(_) => self.public_agents(),
+                    Reader::Extended(caller) => self.agents_for(caller),
+                };
                 let found = agents.iter().find(|agent| agent.name == *name);
                 let agent = found.ok_or_else(|| Refusal::no_agent(name))?;
                 card.name.clone_from(&agent.name);
@@ -140,7 +157,7 @@ impl Face {
         if self.config.needs_token {
             let scheme = json!({ "httpAuthSecurityScheme": {
                 "scheme": "Bearer",
-                "description": "a token of this node",
+                "description": "as this node hands out",
             }});
             card.security_schemes = Object::from_iter([("bearer".to_owned(), scheme)]);
             card.security_requirements = vec![json!({ "schemes": { "bearer": { "list": [] } } })];
@@ -181,15 +198,30 @@ fn is_host(host: &str) -> bool {
 fn description(agent: &AgentView) -> String {
     let said = agent.metadata.get("description");
     said.cloned()
-        .unwrap_or_else(|| format!("{}, an agent made of {}", agent.name, agent.template_name))
+        .unwrap_or_else(|| format!("The agent {}", agent.name))
 }
 
-/// What a reader who has shown who they are learns beyond the name: what the agent runs on and how it is.
+/// What the node itself does, for a reader to whom it does not tell more.
+fn passing_on() -> AgentSkill {
+    AgentSkill {
+        id: "agents".to_owned(),
+        name: "agents".to_owned(),
+        description: "Passes messages to its agents, which the extended card names.".to_owned(),
+        tags: vec!["agent".to_owned()],
+        examples: Vec::new(),
+    }
+}
+
 fn skill(agent: &AgentView, reader: Reader<'_>) -> AgentSkill {
-    let mut tags = vec!["agent".to_owned(), agent.template_name.clone()];
-    if let Reader::Caller(_) = reader {
-        tags.push(format!("backend:{}", agent.backend_type));
-        tags.push(format!("status:{}", agent.status));
+    let mut tags = vec!["agent".to_owned()];
+    match reader {
+        Reader::Anybody => {}
+        Reader::Caller(_) => tags.push(agent.template_name.clone()),
+        Reader::Extended(_) => tags.extend([
+            agent.template_name.clone(),
+            format!("backend:{}", agent.backend_type),
+            format!("status:{}", agent.status),
+        ]),
     }
     AgentSkill {
         id: agent.name.clone(),
@@ -200,7 +232,7 @@ fn skill(agent: &AgentView, reader: Reader<'_>) -> AgentSkill {
     }
 }
 
-fn cached(headers: &HeaderMap, card: &Value, face: &Face) -> Response {
+fn cached(headers: &HeaderMap, card: &Value, reader: Reader<'_>, face: &Face) -> Response {
     let body = card.to_string();
     let digest = Sha256::digest(body.as_bytes());
     let tag = format!("\"{}\"", wire::hex(&digest[..16]));
@@ -217,8 +249,12 @@ fn cached(headers: &HeaderMap, card: &Value, face: &Face) -> Response {
     };
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static(CACHE));
-    headers.insert(VARY, HeaderValue::from_static("A2A-Version, Host"));
+    let cache = match reader {
+        Reader::Anybody => CACHE_FOR_ALL,
+        Reader::Caller(_) | Reader::Extended(_) => CACHE_FOR_ONE,
+    };
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));
+    headers.insert(VARY, HeaderValue::from_static(VARIES));
     for (name, value) in [
         (ETAG, tag),
         (LAST_MODIFIED, crate::clock::http_date(face.since)),

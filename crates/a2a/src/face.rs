@@ -5,9 +5,9 @@ use std::sync::Arc;
 use domain::{Name, Timestamp};
 use engine::{Engine, EngineError, Keep, Records, Stored, Which};
 use platform::Tasks;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
-use wire::a2a::TaskState;
+use wire::a2a::{Part, TaskState};
 
 use crate::{
     A2aConfig, clock,
@@ -64,10 +64,12 @@ impl Face {
         self.engine.records()
     }
 
-    /// Takes up what the last daemon left: interrupted tasks come to their end in words, asks stay open.
+    /// Takes up what the last daemon left: interrupted tasks come to their end in words, asks stay open, and tasks that had
+    /// not begun take their turns in the order in which they came.
     pub(crate) async fn take_up(self: &Arc<Self>) -> Result<(), EngineError> {
         let records = self.records();
         let mut before = None;
+        let mut live = Vec::new();
         loop {
             let page: Vec<Stored<TaskRecord>> =
                 records.list(TASK_KIND, Which::All, before, PAGE).await?;
@@ -76,9 +78,17 @@ impl Face {
             for stored in page {
                 self.register.note(&stored.id, Entry::of(&stored.value));
                 if stored.keep == Keep::Live {
-                    self.take_up_task(stored.value).await;
+                    live.push(stored.value);
                 }
             }
+        }
+        // Those that had begun come before those that wait for them.
+        live.sort_by_key(|record| {
+            let entry = Entry::of(record);
+            (entry.state == TaskState::Submitted, entry.at)
+        });
+        for record in live {
+            self.take_up_task(record).await;
         }
         self.push.take_up(self).await
     }
@@ -88,8 +98,12 @@ impl Face {
         let begin = match record.task.status.state {
             TaskState::InputRequired | TaskState::AuthRequired => Begin::Parked,
             TaskState::Working if record.session.is_some() => Begin::CatchUp,
-            TaskState::Submitted
-            | TaskState::Working
+            // Before an agent hears of a task it is kept as working, so nobody has heard of this one.
+            TaskState::Submitted => match record.task.history.last() {
+                Some(message) => Begin::Prompt((self.config.prompt)(message)),
+                None => Begin::Lost,
+            },
+            TaskState::Working
             | TaskState::Completed
             | TaskState::Failed
             | TaskState::Canceled
@@ -104,7 +118,8 @@ impl Face {
         }
     }
 
-    /// Starts the task that owns an A2A task from here on.
+    /// Starts the task that owns an A2A task from here on. It lives from the moment in which it is known, whether or not the
+    /// client is still there: nothing is awaited in between.
     pub(crate) async fn spawn(
         self: &Arc<Self>,
         record: TaskRecord,
@@ -119,23 +134,19 @@ impl Face {
         let context = self.contexts.get(key, &self.records()).await?;
         let (inbox, letters) = mpsc::channel::<Letter>(INBOX_MAX);
         let feed = Feed::new(record.task.clone());
+        let said = record.task.history.iter().flat_map(|said| &said.parts);
         let live = LiveTask {
             feed: feed.clone(),
             inbox,
+            weight: said.map(Part::weight).sum(),
         };
         let id = record.task.id.clone();
         self.register.insert(&id, live, Entry::of(&record))?;
-        // Nobody hears of a task that is not kept.
-        let kept = self
-            .records()
-            .put(TASK_KIND, &id, Keep::Live, &record, None)
-            .await;
-        if let Err(error) = kept {
-            self.register.forget(&id);
-            return Err(error.into());
-        }
+        let (accepted, answer) = oneshot::channel();
         let run = TaskRun::new(self.clone(), name, record, feed.clone(), context, letters);
-        self.tasks.spawn(|stop| run.run(begin, stop));
+        self.tasks.spawn(|stop| run.run(begin, accepted, stop));
+        let stopped = || Refusal::busy("this node is about to stop");
+        answer.await.unwrap_or_else(|_| Err(stopped()))?;
         Ok(feed)
     }
 }

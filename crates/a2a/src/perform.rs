@@ -133,13 +133,15 @@ pub(crate) async fn perform(
         Operation::PushCreate => {
             face.push.require()?;
             let config = read_push(version, params)?;
-            render::push(version, &face.create_push(call, config).await?)
+            let (there, call) = (face.clone(), call.clone());
+            let made = carried_out(face, async move { there.create_push(&call, config).await });
+            render::push(version, &made.await?)
         }
         Operation::PushGet => {
             let ConfigOfTask { task_id, id } = config_of_task(face, call, params).await?;
             let id = match id {
-                Some(id) => id,
-                None => only_config(face, &task_id)?,
+                Some(id) if version == Version::V1 || id != DEFAULT_CONFIG => id,
+                Some(_) | None => only_config(face, &task_id)?,
             };
             render::push(version, &face.push.get(&task_id, &id)?)
         }
@@ -152,7 +154,11 @@ pub(crate) async fn perform(
             let id = of
                 .id
                 .ok_or_else(|| Refusal::invalid("id", "which webhook?"))?;
-            face.push.delete(face, &of.task_id, &id).await?;
+            let there = face.clone();
+            carried_out(face, async move {
+                there.push.delete(&there, &of.task_id, &id).await
+            })
+            .await?;
             render::nothing(version)
         }
         Operation::ExtendedCard => {
@@ -161,7 +167,7 @@ pub(crate) async fn perform(
                 Version::V1 => Shape::Strict,
                 Version::V03 => Shape::Both,
             };
-            let reader = Reader::Caller(&call.caller);
+            let reader = Reader::Extended(&call.caller);
             face.card(headers, &call.target, shape, reader)?
         }
     };
@@ -171,7 +177,7 @@ pub(crate) async fn perform(
 async fn send(face: &Arc<Face>, call: &Call, params: Value) -> Result<Value, Refusal> {
     let send = read_send(call.version, params)?;
     let configuration = send.configuration.clone();
-    Ok(match face.send(call, send).await? {
+    Ok(match take(face, call, send).await? {
         Sent::Message(message) => render::sent_message(call.version, *message),
         Sent::Task(feed) => {
             let task = operations::answer(&feed, configuration.as_ref()).await;
@@ -182,13 +188,34 @@ async fn send(face: &Arc<Face>, call: &Call, params: Value) -> Result<Value, Ref
 
 async fn stream(face: &Arc<Face>, call: &Call, params: Value) -> Result<Outcome, Refusal> {
     let send = read_send(call.version, params)?;
-    Ok(Outcome::Stream(match face.send(call, send).await? {
+    Ok(Outcome::Stream(match take(face, call, send).await? {
         Sent::Message(message) => Streaming::One(*message),
         Sent::Task(feed) => Streaming::Follow {
             follower: feed.follow(),
             until: Until::Settled,
         },
     }))
+}
+
+/// Takes a message with everything that belongs to it, such as its webhook.
+async fn take(face: &Arc<Face>, call: &Call, send: SendMessage) -> Result<Sent, Refusal> {
+    let (there, call) = (face.clone(), call.clone());
+    carried_out(face, async move { there.send(&call, send).await }).await
+}
+
+/// Does the whole of it, also where the client leaves in the middle: half of what it asked for is what it does not expect.
+async fn carried_out<T: Send + 'static>(
+    face: &Face,
+    work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) -> Result<T, Refusal> {
+    let stopping = || Refusal::busy("this node is about to stop");
+    let done = face
+        .tasks
+        .spawn(|stop| async move { stop.run_until_cancelled(work).await });
+    match done.await {
+        Ok(Some(outcome)) => outcome,
+        Ok(None) | Err(_) => Err(stopping()),
+    }
 }
 
 fn read_send(version: Version, params: Value) -> Result<SendMessage, Refusal> {
@@ -242,9 +269,16 @@ async fn config_of_task(face: &Face, call: &Call, params: Value) -> Result<Confi
     Ok(of)
 }
 
+/// How clients of 0.3 call the webhook of a task to which they have given no id.
+const DEFAULT_CONFIG: &str = "default";
+
 /// In 0.3 a client may ask for the webhook of a task without saying which.
 fn only_config(face: &Face, task: &str) -> Result<String, Refusal> {
-    let first = face.push.list(task)?.into_iter().next();
+    let mut all = face.push.list(task)?;
+    let named = all
+        .iter()
+        .position(|it| it.id.as_deref() == Some(DEFAULT_CONFIG));
+    let first = (!all.is_empty()).then(|| all.swap_remove(named.unwrap_or(0)));
     let id = first.and_then(|config| config.id);
     id.ok_or_else(|| Refusal::task_not_found(task))
 }

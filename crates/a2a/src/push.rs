@@ -1,6 +1,6 @@
 //! Webhooks: which task is told to whom, kept with the task, delivered in order and at least once.
 //!
-//! Each has a task of its own that follows the feed; a webhook that is slow or gone holds up nobody.
+//! Each has a task of its own that follows the feed; a webhook that is slow or gone holds up nobody but its own caller's.
 
 mod address;
 mod delivery;
@@ -29,6 +29,12 @@ const HOOKS_MAX: usize = 10_000;
 /// Deliveries under way at once.
 const DELIVERIES_MAX: usize = 64;
 
+/// Of one caller: whoever names webhooks that never answer holds up nobody else's.
+const DELIVERIES_PER_CALLER: usize = 8;
+
+/// Callers whose deliveries are counted; beyond it, those without any are forgotten.
+const CALLERS_MAX: usize = 1024;
+
 /// The longest id, token, credential or address of a webhook.
 const TEXT_MAX: usize = 4096;
 
@@ -41,6 +47,7 @@ pub(crate) struct Push {
     policy: PushPolicy,
     client: reqwest::Client,
     slots: Arc<Semaphore>,
+    slots_of: Mutex<BTreeMap<String, Arc<Semaphore>>>,
     hooks: Mutex<BTreeMap<String, BTreeMap<String, Arc<Hook>>>>,
 }
 
@@ -69,6 +76,7 @@ impl Push {
             policy,
             client: delivery::client(policy),
             slots: Arc::new(Semaphore::new(DELIVERIES_MAX)),
+            slots_of: Mutex::default(),
             hooks: Mutex::default(),
         }
     }
@@ -82,7 +90,7 @@ impl Push {
         if self.is_on() {
             return Ok(());
         }
-        let words = "this node calls no webhooks";
+        let words = "push notifications are not supported: this node calls no webhooks";
         Err(Refusal::new(ErrorCode::PushNotificationNotSupported, words))
     }
 
@@ -219,10 +227,12 @@ impl Push {
             replaced.gone.cancel();
         }
         if let Some(feed) = feed.filter(|_| self.is_on()) {
+            let entry = face.register.entry(&hook.record.task);
+            let caller = entry.map(|entry| entry.caller).unwrap_or_default();
             let work = delivery::Delivery {
                 client: self.client.clone(),
                 policy: self.policy,
-                slots: self.slots.clone(),
+                slots: [self.slots_of(&caller), self.slots.clone()],
                 config: hook.record.config.clone(),
                 version: hook.record.version,
             };
@@ -236,6 +246,19 @@ impl Push {
                 face_of_task.push.finish(&face_of_task, &hook).await;
             });
         }
+    }
+
+    fn slots_of(&self, caller: &str) -> Arc<Semaphore> {
+        let slots_of = self.slots_of.lock();
+        let mut slots_of = slots_of.unwrap_or_else(PoisonError::into_inner);
+        if slots_of.len() >= CALLERS_MAX {
+            slots_of.retain(|_, slots| Arc::strong_count(slots) > 1);
+        }
+        let fresh = || Arc::new(Semaphore::new(DELIVERIES_PER_CALLER));
+        slots_of
+            .entry(caller.to_owned())
+            .or_insert_with(fresh)
+            .clone()
     }
 
     /// The end of the task has been told, or cannot be.

@@ -22,6 +22,9 @@ pub(crate) const TASK_KIND: &str = "a2a-task";
 /// Tasks that are not over, at most: each holds a session and a place in memory.
 pub(crate) const LIVE_MAX: usize = 4096;
 
+/// What was said to all of them, in bytes: a client may send large messages, and not as many as there may be tasks.
+const LIVE_WEIGHT_MAX: usize = 256 * 1024 * 1024;
+
 /// Tasks that `ListTasks` knows of; older ones can still be asked for by their id.
 const INDEX_MAX: usize = 20_000;
 
@@ -62,6 +65,8 @@ pub(crate) struct OpenAsk {
 pub(crate) struct LiveTask {
     pub(crate) feed: Arc<Feed>,
     pub(crate) inbox: mpsc::Sender<Letter>,
+    /// About how many bytes its first message has.
+    pub(crate) weight: usize,
 }
 
 /// What is asked of a task that lives.
@@ -113,6 +118,7 @@ pub(crate) struct Register {
 #[derive(Debug, Default)]
 struct Inner {
     live: BTreeMap<String, Arc<LiveTask>>,
+    live_weight: usize,
     entries: BTreeMap<String, Entry>,
     /// The same, by time.
     by_time: BTreeSet<(i64, String)>,
@@ -126,6 +132,12 @@ impl Register {
             let words = format!("{LIVE_MAX} tasks are in progress; try again later");
             return Err(Refusal::busy(words));
         }
+        if inner.live_weight + live.weight > LIVE_WEIGHT_MAX {
+            let words =
+                "the tasks in progress take all the memory there is for them; try again later";
+            return Err(Refusal::busy(words));
+        }
+        inner.live_weight += live.weight;
         inner.live.insert(id.to_owned(), Arc::new(live));
         inner.note(id, entry);
         Ok(())
@@ -142,13 +154,13 @@ impl Register {
 
     /// A task is over, or was never begun.
     pub(crate) fn retire(&self, id: &str) {
-        self.lock().live.remove(id);
+        self.lock().retire(id);
     }
 
     /// A task that was never begun is forgotten.
     pub(crate) fn forget(&self, id: &str) {
         let mut inner = self.lock();
-        inner.live.remove(id);
+        inner.retire(id);
         if let Some(entry) = inner.entries.remove(id) {
             inner.by_time.remove(&(entry.at, id.to_owned()));
         }
@@ -176,6 +188,12 @@ impl Register {
 }
 
 impl Inner {
+    fn retire(&mut self, id: &str) {
+        if let Some(live) = self.live.remove(id) {
+            self.live_weight -= live.weight;
+        }
+    }
+
     fn note(&mut self, id: &str, entry: Entry) {
         let at = entry.at;
         if let Some(old) = self.entries.insert(id.to_owned(), entry) {
@@ -225,6 +243,42 @@ mod tests {
         }
         assert_eq!(register.entry("t0"), None);
         assert!(register.entry("t1").is_some());
+    }
+
+    #[test]
+    fn tasks_in_progress_are_as_many_and_as_heavy_as_there_is_room_for() {
+        let register = Register::default();
+        let insert = |id: &str, weight| {
+            let task = Task {
+                id: id.to_owned(),
+                context_id: String::new(),
+                status: wire::a2a::TaskStatus {
+                    state: TaskState::Submitted,
+                    message: None,
+                    timestamp: None,
+                },
+                artifacts: Vec::new(),
+                history: Vec::new(),
+                metadata: None,
+            };
+            let live = LiveTask {
+                feed: Feed::new(task),
+                inbox: mpsc::channel(1).0,
+                weight,
+            };
+            register.insert(id, live, entry(1, TaskState::Submitted))
+        };
+        insert("heavy", LIVE_WEIGHT_MAX).unwrap();
+        assert_eq!(insert("more", 1).unwrap_err().status(), 503);
+        assert_eq!(register.entry("more"), None);
+        register.retire("heavy");
+        register.retire("heavy");
+        for number in 0..LIVE_MAX {
+            insert(&number.to_string(), 1).unwrap();
+        }
+        assert_eq!(insert("one too many", 1).unwrap_err().status(), 503);
+        register.forget("0");
+        insert("again", 1).unwrap();
     }
 
     #[test]

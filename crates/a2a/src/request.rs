@@ -96,12 +96,11 @@ impl Face {
 
     /// Of the extensions that the client wants, those that it gets.
     pub(crate) fn granted(&self, headers: &HeaderMap) -> Option<String> {
-        let granted: Vec<String> = declared(headers)
-            .into_iter()
-            .filter(|uri| {
-                let ours = self.extensions.iter().find(|ours| ours.uri() == uri);
-                ours.is_some_and(|ours| ours.card().is_some())
-            })
+        let wanted = declared(headers);
+        let ours = self.extensions.iter().filter(|ours| ours.card().is_some());
+        let granted: Vec<&str> = ours
+            .map(|ours| ours.uri())
+            .filter(|uri| wanted.iter().any(|wanted| wanted == uri))
             .collect();
         (!granted.is_empty()).then(|| granted.join(", "))
     }

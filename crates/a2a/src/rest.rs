@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Map, Value, json};
-use wire::a2a::{ErrorCode, MEDIA_TYPE, Version};
+use wire::a2a::{ErrorCode, MEDIA_TYPE, VERSION_HEADER, Version};
 
 use crate::{
     error::Refusal,
@@ -170,6 +170,14 @@ fn query(query: &str) -> Map<String, Value> {
         .collect()
 }
 
+/// The version, for clients that put it there instead of into a header. One that no header can hold is none.
+pub(crate) fn version_in_query(query: &str) -> Option<HeaderValue> {
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    let (_, version) = pairs.find(|(key, _)| key.eq_ignore_ascii_case(VERSION_HEADER))?;
+    let version = HeaderValue::from_str(&decode(version));
+    Some(version.unwrap_or(HeaderValue::from_static("?")))
+}
+
 fn decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
@@ -266,5 +274,15 @@ mod tests {
         );
         assert_eq!(Value::from(query("pageSize=x")), json!({ "pageSize": "x" }));
         assert_eq!(decode("100%"), "100%");
+        for (query, version) in [
+            ("a=b&A2A-Version=1.0", Some("1.0")),
+            ("a2a-version=0%2E3", Some("0.3")),
+            ("a2a-version=%0A", Some("?")),
+            ("version=1.0", None),
+        ] {
+            let found = version_in_query(query);
+            let found = found.as_ref().map(|found| found.to_str().unwrap());
+            assert_eq!(found, version, "{query}");
+        }
     }
 }

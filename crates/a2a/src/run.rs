@@ -8,7 +8,7 @@ mod letters;
 
 pub use fold::PASSED_ON;
 
-use std::{sync::Arc, time::Duration};
+use std::{sync::Arc, task::Poll, time::Duration};
 
 use domain::{
     Name, Trace,
@@ -19,8 +19,12 @@ use engine::{
     Answers, AttachAs, CreateSession, EngineError, Keep, Loan, Note, Prompt, Start, TurnOptions,
     chain,
 };
+use futures_util::poll;
 use serde_json::json;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc, oneshot},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 use wire::a2a::{Message, Part, Role, StatusUpdate, Task, TaskState, TaskStatus};
@@ -29,6 +33,7 @@ use crate::{
     calls::CallGuard,
     clock,
     context::Context,
+    error::Refusal,
     face::Face,
     feed::Feed,
     record::{Entry, Letter, TASK_KIND, TaskRecord},
@@ -77,7 +82,14 @@ pub(crate) struct TaskRun {
     deadline: Option<Instant>,
     cancelling: bool,
     folding: fold::Folding,
+    /// Its place in the context, from the turn that asked to the one that its answer begins.
+    place: Option<OwnedSemaphorePermit>,
+    /// Whoever waits to hear that the task is kept and has its place in the context.
+    accepted: Option<Accepted>,
 }
+
+/// How a task tells that it was taken, or why not.
+pub(crate) type Accepted = oneshot::Sender<Result<(), Refusal>>;
 
 impl TaskRun {
     pub(crate) fn new(
@@ -102,12 +114,15 @@ impl TaskRun {
             deadline: None,
             cancelling: false,
             folding: fold::Folding::default(),
+            place: None,
+            accepted: None,
         }
     }
 
-    pub(crate) async fn run(mut self, begin: Begin, stop: CancellationToken) {
+    pub(crate) async fn run(mut self, begin: Begin, accepted: Accepted, stop: CancellationToken) {
         let task = self.record.task.id.clone();
         let face = self.face.clone();
+        self.accepted = Some(accepted);
         tokio::select! { biased;
             // The document says how far the task was.
             () = stop.cancelled() => return,
@@ -117,6 +132,24 @@ impl TaskRun {
     }
 
     async fn live(&mut self, begin: Begin) {
+        // Nobody hears of a task that is not kept.
+        let records = self.face.records();
+        let id = &self.record.task.id;
+        let kept = records.put(TASK_KIND, id, Keep::Live, &self.record, None);
+        if let Err(error) = kept.await {
+            self.face.register.forget(id);
+            self.tell_accepted(Err(error.into()));
+            return;
+        }
+        // One that begins has its place in the context first, so that tasks take turns in the order in which they were sent.
+        match begin {
+            Begin::Prompt(_) => {}
+            Begin::Parked => {
+                self.place = Some(self.context.turn().await);
+                self.tell_accepted(Ok(()));
+            }
+            Begin::CatchUp | Begin::Lost => self.tell_accepted(Ok(())),
+        }
         let mut next = match begin {
             Begin::Prompt(prompt) => Next::Prompt(prompt),
             Begin::CatchUp => self.catch_up().await,
@@ -138,27 +171,43 @@ impl TaskRun {
 
     /// One turn, from its place in the queue to its end.
     async fn turn(&mut self, prompt: String) -> Next {
-        let context = self.context.clone();
-        let waiting = context.turn();
-        tokio::pin!(waiting);
-        let _permit = loop {
-            tokio::select! { biased;
-                letter = self.letters.recv() => match letter {
-                    Some(Letter::Cancel) => {
-                        self.finish(TaskState::Canceled, None).await;
-                        return Next::Over;
-                    }
-                    Some(Letter::Message { reply, .. }) => letters::not_now(reply),
-                    None => return Next::Over, // The face is gone.
-                },
-                permit = &mut waiting => break permit,
-            }
+        let _place = match self.place.take() {
+            Some(place) => place,
+            None => match self.wait_for_place().await {
+                Some(place) => place,
+                None => return Next::Over,
+            },
         };
         match self.begin_turn(prompt).await {
             Ok(()) => self.follow().await,
             Err(error) => {
                 self.finish(TaskState::Failed, Some(chain(&error))).await;
                 Next::Over
+            }
+        }
+    }
+
+    /// Waits until the context is free; nothing once the task is over.
+    async fn wait_for_place(&mut self) -> Option<OwnedSemaphorePermit> {
+        let context = self.context.clone();
+        let waiting = context.turn();
+        tokio::pin!(waiting);
+        let first = poll!(&mut waiting);
+        self.tell_accepted(Ok(()));
+        if let Poll::Ready(place) = first {
+            return Some(place);
+        }
+        loop {
+            tokio::select! { biased;
+                letter = self.letters.recv() => match letter {
+                    Some(Letter::Cancel) => {
+                        self.finish(TaskState::Canceled, None).await;
+                        return None;
+                    }
+                    Some(Letter::Message { reply, .. }) => letters::not_now(reply),
+                    None => return None, // The face is gone.
+                },
+                place = &mut waiting => return Some(place),
             }
         }
     }
@@ -313,6 +362,12 @@ impl TaskRun {
             self.finish(TaskState::Failed, Some(words)).await;
         }
         Next::Over
+    }
+
+    fn tell_accepted(&mut self, outcome: Result<(), Refusal>) {
+        if let Some(accepted) = self.accepted.take() {
+            let _ = accepted.send(outcome); // The asker may have left.
+        }
     }
 
     /// The task is over.

@@ -3,6 +3,7 @@
 mod callers_tests;
 mod driver_tests;
 mod face_tests;
+mod hostile_tests;
 mod load_tests;
 mod push_tests;
 mod restart_tests;
@@ -11,8 +12,13 @@ mod sdk_tests;
 
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
-use axum::{Extension as Layer, Router};
-use engine::{Caller, Engine};
+use axum::{
+    Extension as Layer, Router,
+    extract::Request,
+    middleware::{Next, from_fn},
+    response::Response,
+};
+use engine::{Caller, Engine, Rights};
 use platform::{Drained, Tasks};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -62,6 +68,26 @@ impl Scene {
         Self::serve(home, tasks, engine, config, extensions, Some(caller)).await
     }
 
+    /// Every request says by `x-who` whose it is.
+    async fn of_many_callers() -> Self {
+        async fn named(mut request: Request, next: Next) -> Response {
+            let who = request.headers().get("x-who").map(|who| who.to_str());
+            let caller = Caller {
+                name: who.unwrap_or(Ok("nobody")).unwrap().to_owned(),
+                rights: Rights::Only(["a2a".to_owned()].into()),
+            };
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        let home = tempfile::tempdir().unwrap();
+        let tasks = Tasks::new();
+        let engine = open(&home, &tasks).await;
+        scripted::add_agent(&engine, home.path(), "tck", json!({ "url": "script:" })).await;
+        let app = router(config(), engine.clone(), tasks.clone(), Vec::new()).await;
+        let app = app.unwrap().layer(from_fn(named));
+        Self::at(home, tasks, engine, app).await
+    }
+
     async fn serve(
         home: TempDir,
         tasks: Tasks,
@@ -75,6 +101,10 @@ impl Scene {
         if let Some(caller) = caller {
             app = app.layer(Layer(caller));
         }
+        Self::at(home, tasks, engine, app).await
+    }
+
+    async fn at(home: TempDir, tasks: Tasks, engine: Engine, app: Router) -> Self {
         let url = serve(app, &tasks).await;
         let http = reqwest::Client::builder().timeout(PATIENCE).build();
         Self {

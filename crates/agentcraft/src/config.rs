@@ -22,7 +22,7 @@ use platform::files::Durability;
 
 use crate::args::GlobalArgs;
 use file::FileConfig;
-pub(crate) use network::{Certificate, Listen, Network, Trust};
+pub(crate) use network::{Certificate, Listen, Network, Trust, Webhooks};
 pub(crate) use runs::RunsTable;
 
 /// The variables of a process, taken once.

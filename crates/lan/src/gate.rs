@@ -7,21 +7,30 @@ use std::{
 
 use axum::{
     Json, Router,
+    body::to_bytes,
     extract::{Request, State},
     http::{Method, StatusCode},
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
 use engine::Caller;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     lan::Lan,
     pairing::{Allowed, CALLER, Limits},
 };
 
-/// Paths that begin work; what is asked about it afterwards is free.
-const WORK: [&str; 2] = ["/runs", "/a2a"];
+/// The methods of A2A that begin work; what is asked about it afterwards is free.
+const WORK: [&str; 4] = [
+    "SendMessage",
+    "SendStreamingMessage",
+    "message/send",
+    "message/stream",
+];
+
+/// The largest request of A2A.
+const BODY_MAX: usize = 16 * 1024 * 1024;
 
 #[derive(Debug, Clone)]
 struct Gate {
@@ -45,14 +54,26 @@ pub(crate) fn behind(lan: Lan, router: Router) -> Router {
     router.layer(middleware::from_fn_with_state(gate, pass))
 }
 
-async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+async fn pass(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     let caller = request.extensions().get::<Caller>();
     let alias = caller.and_then(|caller| caller.name.strip_prefix(CALLER));
     if let Some(alias) = alias
         && let Ok(peer) = gate.lan.peers().find(alias)
         && let Some(paired) = &peer.pairing
     {
-        let begins = request.method() == Method::POST && WORK.contains(&request.uri().path());
+        let begins = match begins(request.method(), request.uri().path()) {
+            Begins::Surely => true,
+            Begins::Never => false,
+            Begins::AsTheBodySays => {
+                let (parts, body) = request.into_parts();
+                let Ok(body) = to_bytes(body, BODY_MAX).await else {
+                    return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+                };
+                let begins = says_work(&body);
+                request = Request::from_parts(parts, body.into());
+                begins
+            }
+        };
         let now = jiff::Zoned::now();
         let minute = now.hour() as u16 * 60 + now.minute() as u16;
         let mut allowed = gate.allowed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,6 +84,39 @@ async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Respons
         }
     }
     next.run(request).await
+}
+
+/// Whether a request is one for work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Begins {
+    Surely,
+    Never,
+    AsTheBodySays,
+}
+
+fn begins(method: &Method, path: &str) -> Begins {
+    if method != Method::POST {
+        return Begins::Never;
+    }
+    let path = path.trim_end_matches('/');
+    if path == "/runs" {
+        return Begins::Surely;
+    }
+    let Some(below) = path.strip_prefix("/a2a") else {
+        return Begins::Never;
+    };
+    let last = below.rsplit('/').next().unwrap_or_default();
+    match last {
+        "message:send" | "message:stream" => Begins::Surely,
+        _ => Begins::AsTheBodySays,
+    }
+}
+
+/// A body that cannot be read begins nothing. It is read as the face reads it, also where it says a thing twice.
+fn says_work(body: &[u8]) -> bool {
+    let said = serde_json::from_slice::<Value>(body).unwrap_or_default();
+    let method = said.get("method").and_then(Value::as_str);
+    method.is_some_and(|method| WORK.contains(&method))
 }
 
 fn check(
@@ -113,6 +167,30 @@ impl IntoResponse for Closed {
 mod tests {
     use super::*;
     use crate::pairing::Hours;
+
+    #[test]
+    fn work_is_known_whatever_the_path_and_the_words_it_comes_in() {
+        for (method, path, known) in [
+            (Method::POST, "/runs", Begins::Surely),
+            (Method::POST, "/runs/1/cancel", Begins::Never),
+            (Method::POST, "/a2a/1.0/echo/message:stream", Begins::Surely),
+            (Method::POST, "/a2a/-/v1/message:send/", Begins::Surely),
+            (Method::POST, "/a2a/echo", Begins::AsTheBodySays),
+            (Method::POST, "/a2a", Begins::AsTheBodySays),
+            (Method::GET, "/a2a/echo/tasks", Begins::Never),
+        ] {
+            assert_eq!(begins(&method, path), known, "{method} {path}");
+        }
+        assert!(says_work(br#"{"method": "message/send", "id": 1}"#));
+        assert!(says_work(
+            br#"{"id": 1, "method": "SendStreaming\u004dessage"}"#
+        ));
+        assert!(says_work(
+            br#"{"method": "GetTask", "method": "SendMessage"}"#
+        ));
+        assert!(!says_work(br#"{"method": "GetTask"}"#));
+        assert!(!says_work(b"{"));
+    }
 
     #[test]
     fn a_peer_is_let_in_at_its_hours_and_not_more_often_than_granted() {

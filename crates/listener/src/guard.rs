@@ -55,10 +55,35 @@ pub(crate) struct Guard {
     pub(crate) trust: Trust,
     pub(crate) scheme: &'static str,
     pub(crate) tokens: Tokens,
-    pub(crate) open_paths: Vec<String>,
+    open: Open,
     pub(crate) audit: Audit,
     callers: RateLimit,
     strangers: RateLimit,
+}
+
+/// Where requests without a token get through.
+#[derive(Debug)]
+pub(crate) struct Open {
+    /// To these paths and what is below them.
+    pub(crate) paths: Vec<String>,
+    /// To read, at the paths that are picked.
+    pub(crate) readable: Vec<fn(&str) -> bool>,
+}
+
+impl Open {
+    fn has(&self, path: &str) -> bool {
+        let below = |prefix: &str| {
+            path.strip_prefix(prefix).is_some_and(|rest| {
+                rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/')
+            })
+        };
+        PUBLIC.contains(&path) || self.paths.iter().any(|prefix| below(prefix))
+    }
+
+    fn may_be_read(&self, request: &Request) -> bool {
+        let path = request.uri().path();
+        is_safe(request.method()) && self.readable.iter().any(|is_open| is_open(path))
+    }
 }
 
 /// How somebody showed who they are.
@@ -75,7 +100,7 @@ impl Guard {
         trust: Trust,
         scheme: &'static str,
         tokens: Tokens,
-        open_paths: Vec<String>,
+        open: Open,
         audit: Audit,
     ) -> Self {
         Self {
@@ -83,7 +108,7 @@ impl Guard {
             trust,
             scheme,
             tokens,
-            open_paths,
+            open,
             audit,
             callers: RateLimit::new(CALLER_PACE),
             strangers: RateLimit::new(STRANGER_PACE),
@@ -121,22 +146,14 @@ impl Guard {
         };
         match (caller, shown) {
             (Some(caller), _) => Ok(Some(caller)),
-            (None, _) if self.is_open(request.uri().path()) => Ok(None),
+            (None, _) if self.open.has(request.uri().path()) => Ok(None),
             (None, Shown::Nothing | Shown::Cookie(_)) if self.trust == Trust::Open => {
                 Ok(Some(passer_by(from)))
             }
+            (None, _) if self.open.may_be_read(request) => Ok(None),
             (None, Shown::Nothing) => Err(Refusal::NoToken),
             (None, Shown::Token(_) | Shown::Cookie(_)) => Err(Refusal::BadToken),
         }
-    }
-
-    fn is_open(&self, path: &str) -> bool {
-        let below = |prefix: &str| {
-            path.strip_prefix(prefix).is_some_and(|rest| {
-                rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/')
-            })
-        };
-        PUBLIC.contains(&path) || self.open_paths.iter().any(|prefix| below(prefix))
     }
 
     fn count(&self, caller: Option<&Caller>, from: IpAddr) -> Result<(), Refusal> {
@@ -253,7 +270,8 @@ fn preflight(guard: &Guard, request: &Request) -> Option<Response> {
         ),
         (
             header::ACCESS_CONTROL_ALLOW_HEADERS,
-            "authorization, content-type, idempotency-key, last-event-id, x-agentcraft-call-chain",
+            "authorization, content-type, idempotency-key, last-event-id, x-agentcraft-call-chain, \
+             a2a-version, a2a-extensions, x-a2a-extensions, traceparent",
         ),
         (header::ACCESS_CONTROL_MAX_AGE, "600"),
     ];

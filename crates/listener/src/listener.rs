@@ -21,7 +21,7 @@ use crate::{
     Refusal, Tls, TlsError, Tokens, Traffic,
     audit::Audit,
     body, connection,
-    guard::{self, Guard},
+    guard::{self, Guard, Open},
     hosts::Hosts,
     routes,
     tls::Identity,
@@ -75,6 +75,7 @@ pub struct Listener {
     records: Records,
     faces: Router,
     open_paths: Vec<String>,
+    readable: Vec<fn(&str) -> bool>,
     traffic: Traffic,
 }
 
@@ -105,6 +106,7 @@ impl Listener {
             records,
             faces: Router::new(),
             open_paths: Vec::new(),
+            readable: Vec::new(),
             traffic: Traffic::default(),
         })
     }
@@ -159,6 +161,11 @@ impl Listener {
         self.open_paths.push(prefix.to_owned());
     }
 
+    /// Lets those without a token read what is at the paths that are picked; their face tells them what is meant for all.
+    pub fn open_reading(&mut self, is_open: fn(&str) -> bool) {
+        self.readable.push(is_open);
+    }
+
     /// Answers until the tasks are cancelled.
     pub fn serve(self, tasks: &Tasks) {
         let scheme = self.scheme();
@@ -169,7 +176,10 @@ impl Listener {
             self.config.trust,
             scheme,
             self.tokens.clone(),
-            self.open_paths,
+            Open {
+                paths: self.open_paths,
+                readable: self.readable,
+            },
             audit,
         );
         let router = self

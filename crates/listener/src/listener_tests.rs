@@ -65,9 +65,11 @@ impl Scene {
         listener.mount(
             Router::new()
                 .route("/who", get(who).post(who))
-                .route("/own/way", get(who)),
+                .route("/own/way", get(who))
+                .route("/for-all/card", get(who).post(who)),
         );
         listener.open_path("/own");
+        listener.open_reading(|path| path == "/for-all/card");
         let url = listener.local_url();
         listener.serve(&self.tasks);
         url
@@ -342,11 +344,39 @@ async fn a_browser_logs_in_once_with_a_link_and_acts_only_from_our_own_pages() {
 }
 
 #[tokio::test]
+async fn what_is_for_all_is_read_without_a_token_and_not_written() {
+    let scene = Scene::new().await;
+    let url = scene.serve(loopback(Trust::Tokens, Tls::Off)).await;
+    let card = format!("{url}/for-all/card");
+    let read = client().get(&card).send().await.unwrap();
+    assert_eq!(read.text().await.unwrap(), "nobody");
+    let known = client().get(&card).bearer_auth(scene.owner()).send().await;
+    assert_eq!(known.unwrap().text().await.unwrap(), "owner");
+    let wrong = client().get(&card).bearer_auth("act_x").send().await;
+    assert_eq!(wrong.unwrap().text().await.unwrap(), "nobody");
+    for (method, path) in [
+        (reqwest::Method::POST, "/for-all/card"),
+        (reqwest::Method::GET, "/for-all/card/"),
+        (reqwest::Method::GET, "/for-all"),
+    ] {
+        let refused = client().request(method.clone(), format!("{url}{path}"));
+        let refused = refused.send().await.unwrap().status();
+        assert_eq!(refused, StatusCode::UNAUTHORIZED, "{method} {path}");
+    }
+    scene.engine.shutdown().await;
+}
+
+#[tokio::test]
 async fn an_open_network_may_ask_agents_and_not_rule_the_node() {
     let scene = Scene::new().await;
     let url = scene.serve(loopback(Trust::Open, Tls::Off)).await;
     let answer = client().get(format!("{url}/who")).send().await.unwrap();
     assert_eq!(answer.text().await.unwrap(), "open:127.0.0.1");
+    let answer = client().get(format!("{url}/for-all/card")).send();
+    assert_eq!(
+        answer.await.unwrap().text().await.unwrap(),
+        "open:127.0.0.1"
+    );
     let answer = client().get(format!("{url}/tokens")).send().await.unwrap();
     assert_eq!(answer.status(), StatusCode::FORBIDDEN);
     let answer = client()

@@ -1,4 +1,7 @@
-//! `SendMessage` of A2A: an agent's one word, beside a bare responder and beside the Python SDK's server.
+//! `SendMessage` of A2A: an agent's one word through a node, beside a bare responder and beside the Python SDK's server; then
+//! an echo by the face alone.
+
+mod echo;
 
 use serde_json::json;
 
@@ -18,6 +21,9 @@ const REFERENCE_PATH: &str = "/agent";
 /// What a right answer contains.
 const PROOF: &[u8] = b"TASK_STATE_COMPLETED";
 const VERSION: &str = "A2A-Version: 1.0\r\n";
+/// The program that is the face with an agent in its own process.
+const FACE_PACKAGE: &str = "a2a";
+const FACE_EXAMPLE: &str = "tck_server";
 const KIB_PER_MIB: f64 = 1024.0;
 /// Each message is a conversation of its own, here and at the reference, which is slow: with this much the whole bench is done
 /// within a minute, and the ratios are those of a longer one.
@@ -40,6 +46,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Figure>> {
         figures.push(Figure::left_out(format!("beside {REFERENCE_NAME}"), why));
     }
     let bare = post(REFERENCE_PATH, VERSION, &body);
+    let mut theirs = Vec::new();
     for connections in CONNECTIONS {
         let mut targets = vec![
             Target {
@@ -66,13 +73,36 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Figure>> {
             &loads,
             REFERENCE_NAME,
         ));
+        theirs.push((connections, loads.into_iter().nth(2)));
     }
     if let Ok(reference) = &reference {
         let ours = node.stage.daemon.resident_kib()? / KIB_PER_MIB;
-        let theirs = resident_kib(reference.pid())? / KIB_PER_MIB;
+        let other = resident_kib(reference.pid())? / KIB_PER_MIB;
         figures
-            .push(Figure::new("memory of the daemon", ours, "MiB").beside(REFERENCE_NAME, theirs));
+            .push(Figure::new("memory of the daemon", ours, "MiB").beside(REFERENCE_NAME, other));
     }
+    drop(node);
+    figures.extend(face(context, reference.as_ref().ok(), &theirs)?);
+    Ok(figures)
+}
+
+/// The face without a node around it.
+fn face(
+    context: &Context,
+    reference: Option<&Reference>,
+    theirs: &[(usize, Option<Load>)],
+) -> anyhow::Result<Vec<Figure>> {
+    let program = match context.release_example(FACE_PACKAGE, FACE_EXAMPLE)? {
+        Ok(program) => program,
+        Err(why) => return Ok(vec![Figure::left_out("echo in the face's process", why)]),
+    };
+    let server = echo::Server::start(&program)?;
+    let mut figures = Vec::new();
+    for (connections, theirs) in theirs {
+        figures.extend(server.loads(*connections, theirs.as_ref())?);
+    }
+    figures.extend(server.streams(reference)?);
+    figures.push(server.idle()?);
     Ok(figures)
 }
 

@@ -14,29 +14,19 @@ use crate::workspace;
 #[derive(Debug)]
 pub(super) struct Context {
     release_binary: OnceCell<PathBuf>,
+    /// Whether programs may be built.
+    builds: bool,
     minutes: u32,
-    /// Whether somebody else has built the program.
-    is_given: bool,
 }
 
 impl Context {
     /// With a program that is there already, nothing is built.
     pub(super) fn new(binary: Option<PathBuf>, minutes: u32) -> Self {
         Self {
+            builds: binary.is_none(),
             minutes,
-            is_given: binary.is_some(),
             release_binary: binary.map_or_else(OnceCell::new, OnceCell::from),
         }
-    }
-
-    /// An example that a benchmark runs beside the program: built like it, or found beside one that is there already.
-    pub(super) fn example(&self, package: &str, name: &str) -> anyhow::Result<Option<PathBuf>> {
-        if self.is_given {
-            let binary = self.release_binary()?;
-            let example = binary.with_file_name("examples").join(name);
-            return Ok(example.is_file().then_some(example));
-        }
-        build(&["--package", package, "--example", name]).map(Some)
     }
 
     /// How long a benchmark goes on that watches something over time.
@@ -49,8 +39,22 @@ impl Context {
         if let Some(path) = self.release_binary.get() {
             return Ok(path);
         }
-        let path = build(&["--package", "agentcraft", "--bin", "agentcraft"])?;
+        let path = build_release("agentcraft", "--bin", "agentcraft")?;
         Ok(self.release_binary.get_or_init(|| path))
+    }
+
+    /// The release build of an example, or why there is none: beside a program that was there already, it must be there too.
+    pub(super) fn release_example(
+        &self,
+        package: &str,
+        name: &str,
+    ) -> anyhow::Result<Result<PathBuf, String>> {
+        if self.builds {
+            return build_release(package, "--example", name).map(Ok);
+        }
+        let path = self.release_binary()?.with_file_name("examples").join(name);
+        let missing = format!("there is no {}", path.display());
+        Ok(path.is_file().then_some(path).ok_or(missing))
     }
 }
 
@@ -60,10 +64,10 @@ struct Artifact {
     executable: Option<PathBuf>,
 }
 
-/// The release build of something.
-fn build(what: &[&str]) -> anyhow::Result<PathBuf> {
+fn build_release(package: &str, kind: &str, name: &str) -> anyhow::Result<PathBuf> {
     let mut command = workspace::cargo();
-    command.args(["build", "--release", "--locked"]).args(what);
+    command.args(["build", "--release", "--locked", "--package", package]);
+    command.args([kind, name]);
     // Cargo itself says where it put the file, whatever the target folder is.
     command
         .args(["--message-format", "json-render-diagnostics"])
@@ -72,10 +76,10 @@ fn build(what: &[&str]) -> anyhow::Result<PathBuf> {
         .output()
         .with_context(|| format!("could not start {command:?}"))?;
     if !output.status.success() {
-        bail!("could not build {what:?} for release");
+        bail!("could not build {name} for release");
     }
     executable(&String::from_utf8_lossy(&output.stdout))
-        .with_context(|| format!("cargo built no executable of {what:?}"))
+        .with_context(|| format!("cargo built no executable named {name}"))
 }
 
 fn executable(messages: &str) -> Option<PathBuf> {

@@ -83,15 +83,16 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Figure>> {
         "beside the released server in Rust",
         RUST_LEFT_OUT,
     ));
-    let example = context.example("smcp", "bare_relay")?;
-    let bare = example.map(|program| Server::bare(&program)).transpose()?;
+    let bare = match context.release_example("smcp", "bare_relay")? {
+        Ok(program) => Some(Server::bare(&program)?),
+        Err(why) => {
+            figures.push(Figure::left_out(format!("beside a {BARE_NAME}"), why));
+            None
+        }
+    };
     let mut barest = bare
         .as_ref()
         .map(|bare| Relay::new(bare.address, ANY_TOKEN));
-    if barest.is_none() {
-        let why = "there is no example bare_relay beside the program";
-        figures.push(Figure::left_out(format!("beside a {BARE_NAME}"), why));
-    }
     for in_flight in IN_FLIGHT {
         for relay in [Some(&mut ours), theirs.as_mut(), barest.as_mut()] {
             relay.into_iter().for_each(Relay::forget);

@@ -11,7 +11,7 @@ use reqwest::{
     redirect,
 };
 use sha2::Sha256;
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, Semaphore};
 use wire::a2a::{
     ArtifactUpdate, MEDIA_TYPE, StreamResponse, TaskPushNotificationConfig, Version, v03,
 };
@@ -45,7 +45,8 @@ const SIGNATURE_HEADER: &str = "x-agentcraft-signature";
 pub(super) struct Delivery {
     pub(super) client: Client,
     pub(super) policy: PushPolicy,
-    pub(super) slots: Arc<Semaphore>,
+    /// Those of the caller, and those of the node, in the order in which they are waited for.
+    pub(super) slots: [Arc<Semaphore>; 2],
     pub(super) config: TaskPushNotificationConfig,
     pub(super) version: Version,
 }
@@ -151,8 +152,10 @@ impl Delivery {
     async fn send(&self, body: Bytes) -> Result<StatusCode, String> {
         // Checked again: the policy of this daemon may be another than that of the one that took the webhook.
         address::check(&self.config.url, self.policy)?;
-        let slot = self.slots.acquire().await;
-        let _slot = slot.map_err(|error| error.to_string())?;
+        let [of_caller, of_node] = &self.slots;
+        let closed = |error: AcquireError| error.to_string();
+        let _of_caller = of_caller.acquire().await.map_err(closed)?;
+        let _of_node = of_node.acquire().await.map_err(closed)?;
         let media = match self.version {
             Version::V1 => MEDIA_TYPE,
             Version::V03 => "application/json",

@@ -16,7 +16,7 @@ use super::{ANSWER_MAX, Next, TaskRun};
 use crate::{
     clock, convert,
     feed::{Feed, Taken},
-    record::OpenAsk,
+    record::{Entry, OpenAsk},
 };
 
 /// A file that a turn has left behind is given whole up to this size.
@@ -177,13 +177,18 @@ impl TaskRun {
         if self.record.ask.is_some() {
             return; // The question must not be overwritten.
         }
+        let now = clock::now();
+        // Lists are in the order of what the tasks in them say.
+        let mut entry = Entry::of(&self.record);
+        entry.at = now.0;
+        self.face.register.note(&self.record.task.id, entry);
         self.feed.status(StatusUpdate {
             task_id: self.record.task.id.clone(),
             context_id: self.record.task.context_id.clone(),
             status: TaskStatus {
                 state: TaskState::Working,
                 message,
-                timestamp: Some(clock::text(clock::now())),
+                timestamp: Some(clock::text(now)),
             },
             metadata: None,
         });

@@ -85,6 +85,48 @@ async fn without_a_token_there_are_cards_and_without_a_right_no_agent() {
 }
 
 #[tokio::test]
+async fn a_stranger_learns_how_to_reach_what_it_names_and_a_caller_which_agents_there_are() {
+    let scene = Scene::new().await;
+    let home = scene.home.path().to_owned();
+    scripted::add_agent(&scene.engine, &home, "two", json!({ "url": "script:" })).await;
+    let read = async |who: Option<Caller>, path: &str| {
+        let (there, _home) = as_caller(&scene, config(), who).await;
+        let answer = there.http.get(format!("{}{path}", there.url)).send().await;
+        let answer = answer.unwrap();
+        let cache = answer.headers()["cache-control"].to_str().unwrap();
+        (cache.to_owned(), answer.json::<Value>().await.unwrap())
+    };
+    let skills = |card: &Value| -> Vec<String> {
+        let skills = card["skills"].as_array().unwrap().iter();
+        skills
+            .map(|skill| skill["id"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let node = "/.well-known/agent-card.json";
+    let (cache, card) = read(None, node).await;
+    assert_eq!(skills(&card), ["agents"]);
+    assert!(cache.starts_with("public"), "{cache}");
+    assert!(!card.to_string().contains("tck"), "{card}");
+    assert!(card["securitySchemes"].is_object(), "{card}");
+    let (cache, card) = read(Some(caller("me", &["a2a:two"])), node).await;
+    assert_eq!(skills(&card), ["two"]);
+    assert!(cache.starts_with("private"), "{cache}");
+    assert_eq!(
+        skills(&read(Some(caller("me", &[])), node).await.1),
+        ["agents"]
+    );
+    let agent = "/a2a/two/.well-known/agent-card.json";
+    for who in [None, Some(caller("me", &[])), Some(Caller::owner())] {
+        let (_, card) = read(who, agent).await;
+        assert_eq!(
+            (&card["name"], skills(&card)),
+            (&json!("two"), vec!["two".to_owned()])
+        );
+        assert!(!card.to_string().contains("backend:"), "{card}");
+    }
+}
+
+#[tokio::test]
 async fn an_agent_that_is_not_public_is_not_there() {
     let scene = Scene::new().await;
     let hidden = A2aConfig {

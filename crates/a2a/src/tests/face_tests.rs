@@ -228,6 +228,36 @@ async fn every_mistake_has_its_code() {
 }
 
 #[tokio::test]
+async fn the_version_may_stand_in_the_query_and_the_header_counts_for_more() {
+    let scene = Scene::new().await;
+    let task = scene.send("say x").await;
+    let url = format!(
+        "{}/a2a/tck/tasks/{}",
+        scene.url,
+        task["id"].as_str().unwrap()
+    );
+    let get = async |query: &str, header: Option<&str>| {
+        let mut request = scene.http.get(format!("{url}?{query}"));
+        if let Some(header) = header {
+            request = request.header("a2a-version", header);
+        }
+        request.send().await.unwrap().json::<Value>().await.unwrap()
+    };
+    assert_eq!(
+        state(&get("A2A-Version=1.0", None).await),
+        "TASK_STATE_COMPLETED"
+    );
+    assert_eq!(state(&get("", None).await), "completed");
+    assert_eq!(
+        state(&get("A2A-Version=1.0", Some("0.3")).await),
+        "completed"
+    );
+    let refused = get("A2A-Version=7", None).await;
+    let reason = &refused["error"]["details"][0]["reason"];
+    assert_eq!(reason, "VERSION_NOT_SUPPORTED", "{refused}");
+}
+
+#[tokio::test]
 async fn a_body_that_is_no_request_is_answered_with_what_is_wrong() {
     let scene = Scene::new().await;
     let post = |media: &str, body: &str| {
@@ -275,6 +305,10 @@ async fn cards_are_strict_or_for_both_versions_by_their_address_and_may_be_cache
             "/a2a/1.0/tck",
         ),
         ("/a2a/1.0/-/.well-known/agent-card.json", true, "/a2a/1.0/-"),
+        ("/a2a", false, "/a2a/-"),
+        ("/a2a/tck", false, "/a2a/tck"),
+        ("/a2a/1.0", true, "/a2a/1.0/-"),
+        ("/a2a/1.0/tck/", true, "/a2a/1.0/tck"),
     ] {
         let answer = get(path, none()).await;
         for name in ["cache-control", "etag", "last-modified"] {
@@ -338,7 +372,7 @@ async fn lending_a_workspace_is_declined_in_words_in_both_versions() {
 }
 
 #[derive(Debug)]
-struct Required;
+pub(super) struct Required;
 
 impl crate::Extension for Required {
     fn uri(&self) -> &str {

@@ -31,6 +31,13 @@ impl Hook {
         Self { url, heard }
     }
 
+    /// Whether it has heard of this task in this state.
+    pub(super) fn was_told(&self, task: &str, state: &str) -> bool {
+        let calls = self.heard.calls.lock().unwrap();
+        let mut bodies = calls.iter().map(|(_, body)| body.to_string());
+        bodies.any(|body| body.contains(task) && body.contains(state))
+    }
+
     /// Waits until a state has been told.
     pub(super) async fn wait_for(&self, wanted: &str) -> Vec<(HeaderMap, Value)> {
         let told = |calls: &[(HeaderMap, Value)]| {
@@ -97,6 +104,53 @@ async fn a_webhook_is_told_everything_in_order_and_again_after_a_failure() {
     assert_eq!(state(last), "TASK_STATE_COMPLETED");
 }
 
+/// Takes every connection and never says a word; tells how many there are.
+async fn silent(tasks: &Tasks) -> (String, watch::Receiver<usize>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let (open, count) = watch::channel(0);
+    tasks.spawn(|stop| {
+        stop.run_until_cancelled_owned(async move {
+            let mut held = Vec::new();
+            while let Ok((socket, _)) = listener.accept().await {
+                held.push(socket);
+                open.send_replace(held.len());
+            }
+        })
+    });
+    (url, count)
+}
+
+#[tokio::test]
+async fn webhooks_that_never_answer_hold_up_nobody_elses() {
+    let scene = Scene::of_many_callers().await;
+    let (silent, mut count) = silent(&scene.tasks).await;
+    let by = async |who: &str, method: &str, params: Value| {
+        let headers = [("a2a-version", "1.0"), ("x-who", who)];
+        scene.call_with(&headers, method, params).await["result"].clone()
+    };
+    for _ in 0..5 {
+        let task = by("mallory", "SendMessage", send("ask more?")).await["task"].clone();
+        for number in 0..16 {
+            let config = json!({ "taskId": task["id"], "id": number.to_string(), "url": silent });
+            let made = by("mallory", "CreateTaskPushNotificationConfig", config).await;
+            assert!(made.is_object());
+        }
+    }
+    count.wait_for(|count| *count >= 8).await.unwrap();
+    let hook = Hook::new(&scene.tasks).await;
+    let mut params = send("say heard");
+    params["configuration"] = json!({ "taskPushNotificationConfig": { "url": hook.url } });
+    by("alice", "SendMessage", params).await;
+    hook.wait_for("TASK_STATE_COMPLETED").await;
+    // Eighty are waiting; those that are under way time out later than this, if the machine is not asleep.
+    assert!(
+        *count.borrow() < 64,
+        "{} are called at once",
+        *count.borrow()
+    );
+}
+
 #[tokio::test]
 async fn a_client_of_the_older_version_is_told_the_whole_task() {
     let scene = Scene::new().await;
@@ -146,6 +200,19 @@ async fn webhooks_are_created_read_listed_and_deleted() {
     }
     let missing = scene.call("GetTaskPushNotificationConfig", of("one")).await;
     assert_eq!(missing["error"]["code"], -32001);
+    // Clients of 0.3 need not know what their only webhook is called.
+    let set =
+        json!({ "taskId": task["id"], "pushNotificationConfig": { "url": "http://127.0.0.1:9/" } });
+    let set = scene
+        .call_old("tasks/pushNotificationConfig/set", set)
+        .await;
+    for id in [Value::Null, json!("default"), task["id"].clone()] {
+        let params = json!({ "id": task["id"], "pushNotificationConfigId": id });
+        let got = scene
+            .call_old("tasks/pushNotificationConfig/get", params)
+            .await;
+        assert_eq!(got["result"], set["result"], "{id}");
+    }
 }
 
 #[tokio::test]

@@ -45,6 +45,72 @@ async fn tasks_survive_a_restart_each_in_its_own_way() {
     );
 }
 
+/// Of every kind so many.
+const EACH: usize = 50;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_in_the_middle_of_many_tasks_loses_none_and_keeps_their_order() {
+    let scene = Scene::new().await;
+    let begin = async |words: String, context: String| {
+        let mut params = send(&words);
+        params["message"]["contextId"] = json!(context);
+        params["configuration"] = json!({ "returnImmediately": true });
+        scene.call("SendMessage", params).await["result"]["task"].clone()
+    };
+    let (mut done, mut asking, mut halted, mut queued) = (vec![], vec![], vec![], vec![]);
+    for number in 0..EACH {
+        done.push(begin(format!("say a b {number}"), format!("done-{number}")).await);
+        asking.push(begin(format!("ask {number}?"), format!("asking-{number}")).await);
+        halted.push(begin(format!("halt c d {number}"), format!("halted-{number}")).await);
+        // Two that wait for the one that asks.
+        for place in 1..=2 {
+            let words = format!("say {number} is {place}");
+            queued.push(begin(words, format!("asking-{number}")).await);
+        }
+    }
+    let until = async |scene: &Scene, state: &str, count: usize| {
+        let list = json!({ "status": state, "pageSize": 1 });
+        while scene.call("ListTasks", list.clone()).await["result"]["totalSize"] != count {
+            tokio::task::yield_now().await;
+        }
+    };
+    until(&scene, "TASK_STATE_COMPLETED", EACH).await;
+    until(&scene, "TASK_STATE_INPUT_REQUIRED", EACH).await;
+    for (number, task) in halted.iter().enumerate() {
+        while text(&scene.get(task).await) != format!("c d {number}") {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    let scene = scene.restart().await;
+    until(&scene, "TASK_STATE_FAILED", EACH).await;
+    let listed = scene.call("ListTasks", json!({ "pageSize": 1 })).await;
+    assert_eq!(listed["result"]["totalSize"], 5 * EACH);
+    for (number, task) in done.iter().enumerate() {
+        assert_eq!(text(&scene.get(task).await), format!("a b {number}"));
+    }
+    for (number, task) in halted.iter().enumerate() {
+        let task = scene.get(task).await;
+        assert_eq!(text(&task), format!("c d {number}"), "{task}");
+        assert!(task["status"]["message"].is_object(), "{task}");
+    }
+    for task in &queued {
+        assert_eq!(state(&scene.get(task).await), "TASK_STATE_SUBMITTED");
+    }
+    for (number, task) in asking.iter().enumerate() {
+        let task = scene.answer(task, "yes").await;
+        assert_eq!(state(&task), "TASK_STATE_COMPLETED", "{number}: {task}");
+    }
+    until(&scene, "TASK_STATE_COMPLETED", 4 * EACH).await;
+    for (index, task) in queued.chunks(2).enumerate() {
+        let (first, second) = (scene.get(&task[0]).await, scene.get(&task[1]).await);
+        assert_eq!(text(&first), format!("{index} is 1"));
+        assert_eq!(text(&second), format!("{index} is 2"));
+        let at = |task: &Value| task["status"]["timestamp"].as_str().unwrap().to_owned();
+        assert!(at(&first) <= at(&second), "{first} {second}");
+    }
+}
+
 #[tokio::test]
 async fn a_webhook_hears_of_the_end_although_the_daemon_was_restarted() {
     let scene = Scene::new().await;

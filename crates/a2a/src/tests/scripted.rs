@@ -151,6 +151,11 @@ async fn do_words(sink: &SessionSink, id: &str, words: &str) -> Stop {
                 say(sink, &format!("{number} {}\n", "x".repeat(1000)));
             }
         }
+        "steps" => steps(sink, rest).await,
+        "halt" => {
+            say(sink, rest);
+            std::future::pending().await
+        }
         "ask" => {
             let question = AskKind::Question {
                 text: rest.to_owned(),
@@ -183,6 +188,23 @@ async fn do_words(sink: &SessionSink, id: &str, words: &str) -> Stop {
         _ => say(sink, "Hello from TCK"),
     }
     Stop::EndTurn
+}
+
+/// Counts in as many steps as it is told, each of as many words, and asks between them.
+async fn steps(sink: &SessionSink, told: &str) {
+    let mut numbers = told.split(' ').map(|it| it.parse::<u32>().unwrap());
+    let (steps, words) = (numbers.next().unwrap(), numbers.next().unwrap());
+    for step in 0..steps {
+        if step > 0 {
+            let text = "On?".to_owned();
+            sink.ask(AskKind::Question { text, schema: None }, None)
+                .await;
+        }
+        for word in step * words..(step + 1) * words {
+            sink.room().await;
+            say(sink, &format!("{word} "));
+        }
+    }
 }
 
 /// Asks until an answer says to complete, as the suite's conversations do.

@@ -6,7 +6,10 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use wire::a2a::{Message, Part, Role, SendConfiguration, SendMessage, SendResponse, TaskState};
+
 use super::*;
+use crate::client::{Client, ClientOptions};
 
 /// Where `./test` installs what the tests need.
 fn installed(path: &str) -> Option<PathBuf> {
@@ -88,9 +91,25 @@ async fn the_python_sdk_of_0_3_does_everything() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_javascript_sdks_of_both_versions_do_everything() {
-    for (modules, name, following) in [
-        ("node-a2a", "client_1_0.mjs", "subscribe and answer"),
-        ("node-a2a03", "client_0_3.mjs", "resubscribe and answer"),
+    for (modules, name, binding, following) in [
+        (
+            "node-a2a",
+            "client_1_0.mjs",
+            "JSONRPC",
+            "subscribe and answer",
+        ),
+        (
+            "node-a2a",
+            "client_1_0.mjs",
+            "HTTP+JSON",
+            "subscribe and answer",
+        ),
+        (
+            "node-a2a03",
+            "client_0_3.mjs",
+            "JSONRPC",
+            "resubscribe and answer",
+        ),
     ] {
         let Some(modules) = installed(modules) else {
             return;
@@ -100,9 +119,10 @@ async fn the_javascript_sdks_of_both_versions_do_everything() {
         command
             .arg(script(name))
             .arg(modules)
-            .arg(format!("{}/a2a/tck", scene.url));
+            .arg(format!("{}/a2a/tck", scene.url))
+            .arg(binding);
         let expected = ["card", "send", "get", "stream", following, "cancel", "push"];
-        assert_eq!(steps(command).await, expected, "{name}");
+        assert_eq!(steps(command).await, expected, "{name} {binding}");
     }
 }
 
@@ -112,22 +132,39 @@ struct Server {
     url: String,
 }
 
+/// Every server of an SDK: where it is installed, its script, and what it is told.
+const SERVERS: [(&str, &str, &[&str]); 6] = [
+    ("venv-a2a/bin/python", "server_1_0.py", &["JSONRPC"]),
+    ("venv-a2a/bin/python", "server_1_0.py", &["HTTP+JSON"]),
+    ("venv-a2a03/bin/python", "server_0_3.py", &[]),
+    ("node-a2a", "server_1_0.mjs", &["JSONRPC"]),
+    ("node-a2a", "server_1_0.mjs", &["HTTP+JSON"]),
+    ("node-a2a03", "server_0_3.mjs", &[]),
+];
+
 impl Server {
-    fn start(python: PathBuf, name: &str, args: &[&str]) -> Self {
-        let mut child = Command::new(python)
-            .arg(script(name))
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+    /// Nothing where it is not installed.
+    fn start((place, name, args): (&str, &str, &[&str])) -> Option<Self> {
+        let place = installed(place)?;
+        let mut command = if name.ends_with(".py") {
+            let mut command = Command::new(place);
+            command.arg(script(name));
+            command
+        } else {
+            let mut command = Command::new("node");
+            command.arg(script(name)).arg(place);
+            command
+        };
+        command.args(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let mut url = String::new();
         let stdout = child.stdout.take().unwrap();
         BufReader::new(stdout).read_line(&mut url).unwrap();
-        Self {
+        Some(Self {
             child,
             url: url.trim().to_owned(),
-        }
+        })
     }
 }
 
@@ -139,16 +176,11 @@ impl Drop for Server {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agents_of_the_python_sdks_are_agents_here() {
-    for (venv, name, args) in [
-        ("venv-a2a", "server_1_0.py", vec!["JSONRPC"]),
-        ("venv-a2a", "server_1_0.py", vec!["HTTP+JSON"]),
-        ("venv-a2a03", "server_0_3.py", vec![]),
-    ] {
-        let Some(python) = installed(&format!("{venv}/bin/python")) else {
-            return;
+async fn agents_of_the_sdks_are_agents_here() {
+    for which @ (_, name, args) in SERVERS {
+        let Some(server) = Server::start(which) else {
+            continue;
         };
-        let server = Server::start(python, name, &args);
         let near = driver_tests::behind(json!({ "url": server.url })).await;
         let said = near.send("hello").await;
         assert_eq!(
@@ -175,5 +207,71 @@ async fn agents_of_the_python_sdks_are_agents_here() {
             .call("CancelTask", json!({ "id": waiting["id"] }))
             .await;
         assert_eq!(state(&cancelled["result"]), "TASK_STATE_CANCELED", "{name}");
+    }
+}
+
+/// A message that is answered at once, or when there is something to answer.
+fn message(words: &str, return_immediately: bool) -> SendMessage {
+    let id = uuid::Uuid::new_v4().to_string();
+    SendMessage {
+        tenant: None,
+        message: Message::new(id, Role::User, vec![Part::text(words)]),
+        configuration: Some(SendConfiguration {
+            return_immediately,
+            ..SendConfiguration::default()
+        }),
+        metadata: None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_client_does_everything_at_the_servers_of_the_sdks() {
+    for which @ (_, name, args) in SERVERS {
+        let Some(server) = Server::start(which) else {
+            continue;
+        };
+        let client = Client::connect(&server.url, ClientOptions::default()).await;
+        let client = client.unwrap();
+        assert_eq!(client.card().name, "echo", "{name} {args:?}");
+
+        let said = client.send(&message("hello", false)).await.unwrap();
+        let SendResponse::Task(said) = said else {
+            panic!("{name} {args:?}: {said:?}");
+        };
+        assert_eq!(said.artifacts[0].parts[0].as_text(), Some("echo hello"));
+        let got = client.get(&said.id).await.unwrap();
+        assert_eq!(got.status.state, TaskState::Completed, "{name} {args:?}");
+
+        let mut updates = client.stream(&message("again", false)).await.unwrap();
+        let mut states = Vec::new();
+        while let Some(update) = updates.next().await.unwrap() {
+            states.extend(update.state());
+        }
+        assert_eq!(
+            states.last(),
+            Some(&TaskState::Completed),
+            "{name} {args:?}"
+        );
+
+        let waiting = client.send(&message("wait", true)).await.unwrap();
+        let SendResponse::Task(waiting) = waiting else {
+            panic!("{name} {args:?}: {waiting:?}");
+        };
+        let mut updates = client.subscribe(&waiting.id).await.unwrap();
+        let (cancelled, last) = tokio::join!(client.cancel(&waiting.id), async {
+            let mut last = None;
+            while let Ok(Some(update)) = updates.next().await {
+                last = update.state().or(last);
+            }
+            last
+        });
+        assert_eq!(cancelled.unwrap().status.state, TaskState::Canceled);
+        // Not every server tells its followers before it closes their streams.
+        assert!(
+            matches!(last, None | Some(TaskState::Working | TaskState::Canceled)),
+            "{name} {args:?}: {last:?}"
+        );
+        let got = client.get(&waiting.id).await.unwrap();
+        assert_eq!(got.status.state, TaskState::Canceled, "{name} {args:?}");
     }
 }

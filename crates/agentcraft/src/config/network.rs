@@ -27,6 +27,7 @@ pub(super) struct HttpTable {
     origins: Vec<String>,
     name: Option<String>,
     public: Option<Vec<String>>,
+    webhooks: Webhooks,
     url: Option<String>,
 }
 
@@ -82,6 +83,18 @@ pub(crate) enum Trust {
     Open,
 }
 
+/// Where callers may have this node send what becomes of their tasks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Webhooks {
+    Off,
+    /// Addresses that the whole world can reach, so that nobody reaches into this network through us.
+    #[default]
+    Public,
+    /// Loopback and this network too.
+    Anywhere,
+}
+
 /// Which certificate is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Certificate {
@@ -111,6 +124,7 @@ pub(crate) struct Network {
     pub(crate) lending: Lending,
     /// Agents, templates and workflows that callers from the network may use; `*` is all.
     pub(crate) public: Vec<String>,
+    pub(crate) webhooks: Webhooks,
 }
 
 /// The address to listen on.
@@ -169,6 +183,7 @@ impl Network {
             lan,
             lending,
             public: table.public.unwrap_or_else(|| vec!["*".to_owned()]),
+            webhooks: table.webhooks,
         })
     }
 }
@@ -225,6 +240,17 @@ mod tests {
         assert_eq!(resolve(&open, None).unwrap().certificate, Certificate::None);
         let both = format!("{listen}trust = \"open\"\ntls = true");
         assert_eq!(resolve(&both, None).unwrap().certificate, Certificate::Own);
+    }
+
+    #[test]
+    fn webhooks_stay_outside_unless_the_owner_says_otherwise() {
+        assert_eq!(resolve("", None).unwrap().webhooks, Webhooks::Public);
+        for (word, meant) in [("off", Webhooks::Off), ("anywhere", Webhooks::Anywhere)] {
+            let network = resolve(&format!("webhooks = \"{word}\""), None).unwrap();
+            assert_eq!(network.webhooks, meant);
+        }
+        let wrong = resolve("webhooks = \"everywhere\"", None).unwrap_err();
+        assert!(wrong.contains("anywhere"), "{wrong}");
     }
 
     #[test]

@@ -14,7 +14,11 @@ use runs::{Calls, PublicAgents, Runs, RunsConfig};
 use serde_json::{Value, json};
 
 use super::{adviser::adviser, grants::NodeGrants, lending::LentWorkspaces, said::Said};
-use crate::{config::Config, connection::VERSION, endpoints::Endpoints};
+use crate::{
+    config::{Config, Webhooks},
+    connection::VERSION,
+    endpoints::Endpoints,
+};
 
 /// Refusals of the relay that wait to be written down; beyond it the log alone has them.
 const REFUSALS_MAX: usize = 256;
@@ -125,10 +129,16 @@ impl Faces<'_> {
         }
         config.calls = self.endpoints.a2a_calls().clone();
         config.needs_token = self.config.network.trust == crate::config::Trust::Tokens;
+        config.push = match self.config.network.webhooks {
+            Webhooks::Off => a2a::PushPolicy::Off,
+            Webhooks::Public => a2a::PushPolicy::Public,
+            Webhooks::Anywhere => a2a::PushPolicy::Anywhere,
+        };
         let extensions = vec![LentWorkspaces::extension(delegations)];
         let router = a2a::router(config, self.engine.clone(), self.tasks.child(), extensions)
             .await
             .context("could not take up the tasks of A2A")?;
+        listener.open_reading(a2a::is_card_path);
         listener.mount(lan.guard(router));
         Ok(())
     }

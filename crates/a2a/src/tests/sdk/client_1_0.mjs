@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import http from "node:http";
 import { createRequire } from "node:module";
 
-const [modules, url] = process.argv.slice(2);
+const [modules, url, binding] = process.argv.slice(2);
 const require = createRequire(`${modules}/`);
-const { ClientFactory } = require("@a2a-js/sdk/client");
+const { ClientFactory, ClientFactoryOptions } = require("@a2a-js/sdk/client");
 const { Role, TaskState } = require("@a2a-js/sdk");
 
 const said = (text, ids = {}) => ({
@@ -22,7 +22,8 @@ const said = (text, ids = {}) => ({
 const request = (message, configuration) => ({ tenant: "", message, configuration, metadata: {} });
 const settings = (more) => ({ acceptedOutputModes: [], returnImmediately: false, ...more });
 
-const client = await new ClientFactory().createFromUrl(`${url}/.well-known/agent-card.json`, "");
+const options = ClientFactoryOptions.createFrom(ClientFactoryOptions.default, { preferredTransports: [binding] });
+const client = await new ClientFactory(options).createFromUrl(`${url}/.well-known/agent-card.json`, "");
 console.log("card");
 const text = (task) => task.artifacts[0].parts[0].content.value;
 const task = await client.sendMessage(request(said("say hello")));

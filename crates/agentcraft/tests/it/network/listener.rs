@@ -30,7 +30,9 @@ GET /sessions/s/history
 POST /a2a
 POST /a2a/echo
 POST /a2a/echo/message:send
-GET /.well-known/agent-card.json
+GET /a2a/echo/tasks
+POST /.well-known/agent-card.json
+GET /runs/.well-known/agent-card.json
 POST /mcp
 GET /mcp
 GET /
