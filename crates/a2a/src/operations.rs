@@ -39,16 +39,23 @@ struct Found {
 }
 
 impl Face {
-    /// Takes a message: an extension's, an answer to a task that asks, or the begin of a task.
+    /// What an extension answers to a message that is meant for it.
+    pub(crate) async fn answered_by_extension(
+        &self,
+        call: &Call,
+        send: &SendMessage,
+    ) -> Result<Option<Sent>, Refusal> {
+        check_ids(send)?;
+        let reply = self.ask_extensions(call, &send.message).await;
+        Ok(reply.map(|reply| Sent::Message(Box::new(reply))))
+    }
+
+    /// Takes a message: an answer to a task that asks, or the begin of a task.
     pub(crate) async fn send(
         self: &Arc<Self>,
         call: &Call,
         mut send: SendMessage,
     ) -> Result<Sent, Refusal> {
-        check_ids(&send)?;
-        if let Some(reply) = self.ask_extensions(call, &send.message).await {
-            return Ok(Sent::Message(Box::new(reply)));
-        }
         convert::check(&send.message)?;
         let push = send.configuration.as_mut();
         let push =

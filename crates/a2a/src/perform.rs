@@ -199,6 +199,10 @@ async fn stream(face: &Arc<Face>, call: &Call, params: Value) -> Result<Outcome,
 
 /// Takes a message with everything that belongs to it, such as its webhook.
 async fn take(face: &Arc<Face>, call: &Call, send: SendMessage) -> Result<Sent, Refusal> {
+    // Whoever takes back what it asked of an extension does so by leaving, too.
+    if let Some(answered) = face.answered_by_extension(call, &send).await? {
+        return Ok(answered);
+    }
     let (there, call) = (face.clone(), call.clone());
     carried_out(face, async move { there.send(&call, send).await }).await
 }

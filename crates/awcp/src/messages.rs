@@ -49,6 +49,11 @@ impl Delegations {
         let secret = data.get("awcp_secret").and_then(Value::as_str);
         let trace = data.get(TRACEPARENT).and_then(Value::as_str);
         let trace = trace.and_then(Trace::of_traceparent);
+        let is_known = self.node.remote(&known).is_some() || self.node.host(&known).is_some();
+        if matches!(message, Message::Error(_)) && secret.is_none() && !is_known {
+            // The end of it may have overtaken its INVITE.
+            self.node.take_back(known.clone(), caller.name.clone());
+        }
         let answer = match message {
             Message::Invite(invite) => {
                 let from = Inviting {
@@ -111,6 +116,10 @@ impl Delegations {
             .await;
         if !matches!(known, Ok(None)) {
             let words = format!("the delegation {id} has been here before");
+            return Err(Failure::new(Code::Declined, words));
+        }
+        if self.node.is_taken_back(id, &from.caller.name) {
+            let words = "the host has taken it back already";
             return Err(Failure::new(Code::Declined, words));
         }
         let (machine, effects) =

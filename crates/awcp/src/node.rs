@@ -1,7 +1,7 @@
 //! What all delegations of a node share: folders, locks, the register of those that have not ended, the ways out.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -23,6 +23,9 @@ use crate::{
     shadow::Shadow,
 };
 
+/// Ends that came before their beginning; such a beginning is milliseconds behind.
+const TAKEN_BACK_MAX: usize = 256;
+
 /// Clones are the same.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
@@ -43,6 +46,8 @@ struct Inner {
     locks: Mutex<Locks>,
     hosts: Mutex<BTreeMap<DelegationId, HostHandle>>,
     remotes: Mutex<BTreeMap<DelegationId, RemoteHandle>>,
+    /// What hosts have taken back before it was offered here, the newest last: an INVITE may be overtaken by its end.
+    taken_back: Mutex<VecDeque<(DelegationId, String)>>,
 }
 
 /// What this machine has for lending.
@@ -75,6 +80,7 @@ impl Node {
                 locks: Mutex::default(),
                 hosts: Mutex::default(),
                 remotes: Mutex::default(),
+                taken_back: Mutex::default(),
             }),
         }
     }
@@ -311,6 +317,25 @@ impl Node {
 
     pub(crate) fn remote(&self, id: &DelegationId) -> Option<RemoteHandle> {
         self.remotes().get(id).cloned()
+    }
+
+    /// The host of that name will not want what it may yet offer.
+    pub(crate) fn take_back(&self, id: DelegationId, caller: String) {
+        let mut all = self.taken_back();
+        if all.len() >= TAKEN_BACK_MAX {
+            all.pop_front();
+        }
+        all.push_back((id, caller));
+    }
+
+    pub(crate) fn is_taken_back(&self, id: &DelegationId, caller: &str) -> bool {
+        let all = self.taken_back();
+        all.iter().any(|(known, by)| known == id && by == caller)
+    }
+
+    fn taken_back(&self) -> MutexGuard<'_, VecDeque<(DelegationId, String)>> {
+        let taken_back = self.inner.taken_back.lock();
+        taken_back.unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn remember_remote(&self, id: DelegationId, handle: RemoteHandle) {
