@@ -1,4 +1,4 @@
-// The line breaks: a reload, a node that dies in the middle of a stream, a page that sleeps, and a node that stops and comes back.
+// The line breaks: a reload, a node that dies in the middle of a stream, and one that stops and comes back.
 
 import { browse, demand, equal, part, step } from "./browser.mjs";
 
@@ -38,19 +38,6 @@ browse(async ({ page, link, origin }) => {
     await prompt.press("Enter");
     await page.waitForFunction(() => document.querySelectorAll(".notice.end").length === 3);
     equal(await page.locator(".said.me").count(), 3, "prompts, each of them once");
-  });
-
-  await step("a page that slept through a stream shows all of it when it wakes up", async () => {
-    const tools = await page.context().newCDPSession(page);
-    await prompt.fill("/slow 60 20");
-    await prompt.press("Enter");
-    await page.waitForFunction(() => document.querySelectorAll(".said.agent").length === 4);
-    await tools.send("Page.setWebLifecycleState", { state: "frozen" });
-    await demand("wait for the end of the turn");
-    await tools.send("Page.setWebLifecycleState", { state: "active" });
-    await page.waitForFunction(() => document.querySelectorAll(".notice.end").length === 4);
-    const words = await text();
-    equal(words.includes("chunk 1 of 60") && words.includes("chunk 60 of 60"), true, "the first and the last word");
   });
 
   await step("what happened while the page was away is in its list", async () => {
