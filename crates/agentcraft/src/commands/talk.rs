@@ -225,6 +225,7 @@ impl<'a> Talk<'a> {
         if !self.screen.can_ask() {
             return Ok(());
         }
+        let is_new = self.question.is_none();
         let question = match &mut self.question {
             Some(question) => question,
             none => none.insert(Question::open(first.clone(), self.conversation.waker())?),
@@ -236,7 +237,9 @@ impl<'a> Talk<'a> {
             self.question = None;
             self.asks.pop_front();
         } else if !question.is_shown() {
-            self.stream.repeat_ask();
+            if !is_new {
+                self.stream.repeat_ask();
+            }
             self.stream.pause(self.screen)?;
             self.stream.close(self.screen)?;
             question.show();

@@ -192,6 +192,8 @@ fn of_two_questions_one_is_asked_after_the_other_each_with_what_it_is_about() {
     prompt.say("2");
     prompt.see("heard y and n");
     assert_eq!(prompt.end(), 0, "{}", prompt.text());
+    let told = ["first act", "second act"].map(|act| prompt.text().matches(act).count());
+    assert_eq!(told, [1, 1], "{}", prompt.text());
     let mut chat = Pty::open(&daemon, 80, &["agent", "chat", "twice"]);
     chat.see("twice> ");
     chat.say("go");
