@@ -10,7 +10,7 @@ use axum::{
     },
     response::{IntoResponse, Response},
 };
-use engine::{AgentView, Caller};
+use engine::{AgentView, Caller, Engine};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use wire::a2a::{
@@ -137,7 +137,10 @@ impl Face {
                     Reader::Anybody => Vec::new(),
                     Reader::Caller(caller) | Reader::Extended(caller) => self.agents_for(caller),
                 };
-                card.skills = agents.iter().map(|agent| skill(agent, reader)).collect();
+                card.skills = agents
+                    .iter()
+                    .map(|agent| skill(&self.engine, agent, reader))
+                    .collect();
                 if card.skills.is_empty() {
                     card.skills.push(passing_on());
                 }
@@ -150,8 +153,8 @@ impl Face {
                 let found = agents.iter().find(|agent| agent.name == *name);
                 let agent = found.ok_or_else(|| Refusal::no_agent(name))?;
                 card.name.clone_from(&agent.name);
-                card.description = description(agent);
-                card.skills = vec![skill(agent, reader)];
+                card.description = description(&self.engine, agent);
+                card.skills = vec![skill(&self.engine, agent, reader)];
             }
         }
         if self.config.needs_token {
@@ -195,9 +198,14 @@ fn is_host(host: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']' | '_'))
 }
 
-fn description(agent: &AgentView) -> String {
-    let said = agent.metadata.get("description");
-    said.cloned()
+/// What people say of an agent, else what its template says.
+fn description(engine: &Engine, agent: &AgentView) -> String {
+    let of_template = || {
+        let template = engine.library().template(&agent.template_name).ok()?;
+        template.description.clone()
+    };
+    let said = agent.metadata.get("description").cloned();
+    said.or_else(of_template)
         .unwrap_or_else(|| format!("The agent {}", agent.name))
 }
 
@@ -212,7 +220,7 @@ fn passing_on() -> AgentSkill {
     }
 }
 
-fn skill(agent: &AgentView, reader: Reader<'_>) -> AgentSkill {
+fn skill(engine: &Engine, agent: &AgentView, reader: Reader<'_>) -> AgentSkill {
     let mut tags = vec!["agent".to_owned()];
     match reader {
         Reader::Anybody => {}
@@ -226,7 +234,7 @@ fn skill(agent: &AgentView, reader: Reader<'_>) -> AgentSkill {
     AgentSkill {
         id: agent.name.clone(),
         name: agent.name.clone(),
-        description: description(agent),
+        description: description(engine, agent),
         tags,
         examples: Vec::new(),
     }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use engine::{EngineError, Keep, Records};
+use engine::{Batch, EngineError, Keep, Records};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -39,7 +39,6 @@ pub(crate) struct Context {
     key: ContextKey,
     turn: Arc<Semaphore>,
     session: Mutex<Option<String>>,
-    records: Records,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,27 +47,30 @@ struct ContextRecord {
 }
 
 impl Context {
-    /// Waits until no other task of the context is at work.
-    pub(crate) async fn turn(&self) -> OwnedSemaphorePermit {
-        let permit = self.turn.clone().acquire_owned().await;
-        permit.expect("the semaphore is never closed")
+    /// Waits until no other task of the context is at work. Nothing else of it is held meanwhile: tasks are counted by who
+    /// holds their context.
+    pub(crate) fn turn(&self) -> impl Future<Output = OwnedSemaphorePermit> + use<> {
+        let turn = self.turn.clone();
+        async move {
+            let permit = turn.acquire_owned().await;
+            permit.expect("the semaphore is never closed")
+        }
     }
 
     pub(crate) fn session(&self) -> Option<String> {
         self.lock().clone()
     }
 
-    /// The conversation goes on in this session, also after a restart.
-    pub(crate) async fn keep_session(&self, session: &str) -> Result<(), EngineError> {
-        let record = ContextRecord {
-            session: session.to_owned(),
-        };
-        let id = self.key.id();
-        self.records
-            .put(CONTEXT_KIND, &id, Keep::Finished, &record, None)
-            .await?;
+    /// Once the batch is written, the conversation goes on in this session also after a restart.
+    pub(crate) fn keep_session(&self, session: &str, batch: &mut Batch) -> Result<(), EngineError> {
+        let session = session.to_owned();
+        let record = ContextRecord { session };
+        batch.put(CONTEXT_KIND, &self.key.id(), Keep::Finished, &record)
+    }
+
+    /// The conversation goes on in this session.
+    pub(crate) fn goes_on_in(&self, session: &str) {
         *self.lock() = Some(session.to_owned());
-        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<String>> {
@@ -90,7 +92,7 @@ impl Contexts {
         records: &Records,
     ) -> Result<Arc<Context>, Refusal> {
         if let Some(known) = self.lock().get(&key) {
-            // One reference is the map's, each task at work or waiting has another.
+            // One reference is the map's, each task has another: one that is at work, and those that wait.
             if Arc::strong_count(known) > WAITING_MAX + 1 {
                 let words = format!("{WAITING_MAX} tasks of this context are waiting already");
                 return Err(Refusal::busy(words));
@@ -104,7 +106,6 @@ impl Contexts {
             key: key.clone(),
             turn: Arc::new(Semaphore::new(1)),
             session: Mutex::new(stored.map(|stored| stored.value.session)),
-            records: records.clone(),
         });
         let mut known = self.lock();
         if known.len() > IDLE_MAX {

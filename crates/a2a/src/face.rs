@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use domain::{Name, Timestamp};
-use engine::{Engine, EngineError, Keep, Records, Stored, Which};
+use engine::{Engine, EngineError, Records, Stored, Which};
 use platform::Tasks;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OnceCell, Semaphore, mpsc, oneshot};
 use tracing::warn;
 use wire::a2a::{Part, TaskState};
 
@@ -17,14 +17,15 @@ use crate::{
     feed::Feed,
     push::Push,
     record::{Entry, Letter, LiveTask, Register, TASK_KIND, TaskRecord},
+    request::READING_MAX,
     run::{Begin, TaskRun},
 };
 
 /// Letters that may wait at one task: a client answers one ask at a time.
 const INBOX_MAX: usize = 16;
 
-/// Documents read at a time when the daemon starts.
-const PAGE: u32 = 100;
+/// Documents read at a time; each may have some megabytes.
+const PAGE: u32 = 16;
 
 /// One node's A2A side.
 #[derive(Debug)]
@@ -36,6 +37,10 @@ pub(crate) struct Face {
     pub(crate) register: Register,
     pub(crate) contexts: Contexts,
     pub(crate) push: Push,
+    /// Set once the register knows what is in the store.
+    known: OnceCell<()>,
+    /// Places for bodies that become values.
+    pub(crate) reading: Semaphore,
     /// Since when the cards are as they are.
     pub(crate) since: Timestamp,
 }
@@ -56,6 +61,8 @@ impl Face {
             register: Register::default(),
             contexts: Contexts::default(),
             push,
+            known: OnceCell::new(),
+            reading: Semaphore::new(READING_MAX),
             since: clock::now(),
         })
     }
@@ -67,21 +74,9 @@ impl Face {
     /// Takes up what the last daemon left: interrupted tasks come to their end in words, asks stay open, and tasks that had
     /// not begun take their turns in the order in which they came.
     pub(crate) async fn take_up(self: &Arc<Self>) -> Result<(), EngineError> {
-        let records = self.records();
-        let mut before = None;
         let mut live = Vec::new();
-        loop {
-            let page: Vec<Stored<TaskRecord>> =
-                records.list(TASK_KIND, Which::All, before, PAGE).await?;
-            let Some(last) = page.last() else { break };
-            before = Some((last.at, last.id.clone()));
-            for stored in page {
-                self.register.note(&stored.id, Entry::of(&stored.value));
-                if stored.keep == Keep::Live {
-                    live.push(stored.value);
-                }
-            }
-        }
+        self.read_tasks(Which::Live, |stored| live.push(stored.value))
+            .await?;
         // Those that had begun come before those that wait for them.
         live.sort_by_key(|record| {
             let entry = Entry::of(record);
@@ -91,6 +86,38 @@ impl Face {
             self.take_up_task(record).await;
         }
         self.push.take_up(self).await
+    }
+
+    /// The register knows every task from here on. Reading them takes a while where there are many, so that only whoever
+    /// wants a list waits for it.
+    pub(crate) async fn know_all(&self) -> Result<(), EngineError> {
+        let read = async || {
+            let note = |stored: Stored<TaskRecord>| {
+                self.register
+                    .note_unless_known(&stored.id, Entry::of(&stored.value));
+            };
+            self.read_tasks(Which::All, note).await
+        };
+        self.known.get_or_try_init(read).await?;
+        Ok(())
+    }
+
+    async fn read_tasks(
+        &self,
+        which: Which,
+        mut take: impl FnMut(Stored<TaskRecord>),
+    ) -> Result<(), EngineError> {
+        let records = self.records();
+        let mut before = None;
+        loop {
+            let page: Vec<Stored<TaskRecord>> =
+                records.list(TASK_KIND, which, before, PAGE).await?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            before = Some((last.at, last.id.clone()));
+            page.into_iter().for_each(&mut take);
+        }
     }
 
     async fn take_up_task(self: &Arc<Self>, record: TaskRecord) {

@@ -42,6 +42,7 @@ struct Inner {
     window: VecDeque<(Arc<StreamResponse>, usize)>,
     window_weight: usize,
     artifacts_weight: usize,
+    is_full: bool,
     /// The number of the next update.
     next: u64,
 }
@@ -60,6 +61,7 @@ impl Feed {
         Arc::new(Self {
             inner: Mutex::new(Inner {
                 artifacts_weight: task.artifacts.iter().map(Artifact::weight).sum(),
+                is_full: false,
                 task: Arc::new(task),
                 window: VecDeque::new(),
                 window_weight: 0,
@@ -90,11 +92,19 @@ impl Feed {
 
     pub(crate) fn artifact(&self, update: ArtifactUpdate) -> Taken {
         let mut inner = self.lock();
-        let weight = update.artifact.weight();
-        if inner.artifacts_weight + weight > ARTIFACTS_MAX {
+        let is_it = |known: &&Artifact| known.artifact_id == update.artifact.artifact_id;
+        let (lost, gained) = match inner.task.artifacts.iter().find(is_it) {
+            Some(known) if update.append => (0, known.growth(&update.artifact)),
+            Some(known) => (known.weight(), update.artifact.weight()),
+            None => (0, update.artifact.weight()),
+        };
+        let weight = inner.artifacts_weight.saturating_sub(lost) + gained;
+        // After the first thing that was left out, smaller ones would hide the hole.
+        inner.is_full |= weight > ARTIFACTS_MAX;
+        if inner.is_full {
             return Taken::Not;
         }
-        inner.artifacts_weight += weight;
+        inner.artifacts_weight = weight;
         let artifacts = &mut Arc::make_mut(&mut inner.task).artifacts;
         let known = artifacts
             .iter_mut()
@@ -104,7 +114,7 @@ impl Feed {
             Some(known) => *known = update.artifact.clone(),
             None => artifacts.push(update.artifact.clone()),
         }
-        self.publish(inner, StreamResponse::ArtifactUpdate(update), weight);
+        self.publish(inner, StreamResponse::ArtifactUpdate(update), gained);
         Taken::Whole
     }
 

@@ -16,6 +16,9 @@ use crate::{
 const PAGE_SIZE: i64 = 50;
 const PAGE_MAX: i64 = 100;
 
+/// What the tasks of a page may weigh before it ends; the last of them may be large by itself.
+const PAGE_WEIGHT: usize = 8 * 1024 * 1024;
+
 impl Face {
     pub(crate) async fn list(
         &self,
@@ -23,6 +26,7 @@ impl Face {
         list: ListTasks,
     ) -> Result<ListTasksResponse, Refusal> {
         check_history(list.history_length)?;
+        self.know_all().await?;
         let size = list.page_size.unwrap_or(PAGE_SIZE);
         if !(1..=PAGE_MAX).contains(&size) {
             let words = format!("a page has 1 to {PAGE_MAX} tasks");
@@ -46,29 +50,31 @@ impl Face {
                 && after.is_none_or(|Timestamp(after)| entry.at >= after)
         });
         let total = picked.len();
-        let page: Vec<(i64, String)> = picked
+        let mut page = picked
             .into_iter()
             .filter(|place| cursor.as_ref().is_none_or(|cursor| place < cursor))
-            .take(usize::try_from(size + 1).unwrap_or(usize::MAX))
-            .collect();
-        let shown = page.len().min(usize::try_from(size).unwrap_or(usize::MAX));
-        let next_page_token = match page.get(shown.saturating_sub(1)) {
-            Some(last) if page.len() > shown => write_token(last),
-            _ => String::new(),
-        };
+            .peekable();
         let with_artifacts = list.include_artifacts == Some(true);
-        let mut tasks = Vec::with_capacity(shown);
-        for (_, id) in page.iter().take(shown) {
-            if let Some(feed) = self.feed_of(id).await {
+        let (mut tasks, mut weight, mut last) = (Vec::new(), 0, None);
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        while tasks.len() < size && weight < PAGE_WEIGHT {
+            let Some(place) = page.next() else { break };
+            if let Some(feed) = self.feed_of(&place.1).await {
                 let mut task = shortened(&feed.task(), list.history_length);
                 if !with_artifacts {
                     task.artifacts.clear();
                 }
+                weight += task.weight();
                 tasks.push(task);
             }
+            last = Some(place);
         }
+        let next_page_token = match (last, page.peek()) {
+            (Some(last), Some(_)) => write_token(&last),
+            _ => String::new(),
+        };
         Ok(ListTasksResponse {
-            page_size: i64::try_from(tasks.len()).unwrap_or(size),
+            page_size: i64::try_from(tasks.len()).unwrap_or(i64::MAX),
             tasks,
             next_page_token,
             total_size: i64::try_from(total).unwrap_or(i64::MAX),

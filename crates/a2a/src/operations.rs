@@ -155,6 +155,7 @@ impl Face {
             turn: None,
             from_seq: 0,
             ask: None,
+            standing: None,
             trace: call.trace,
             chain,
         };

@@ -7,7 +7,7 @@ use std::{
 
 use domain::{
     Trace,
-    turn::{AskId, AskKind, TurnId},
+    turn::{AskId, AskKind, Standing, TurnId},
 };
 use engine::{Caller, Rights};
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,9 @@ pub(crate) struct TaskRecord {
     pub(crate) from_seq: u64,
     #[serde(default)]
     pub(crate) ask: Option<OpenAsk>,
+    /// An answer to a turn that is gone, for when the agent asks again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) standing: Option<Standing>,
     /// What the request that began it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) trace: Option<Trace>,
@@ -150,6 +153,14 @@ impl Register {
     /// A task is as `entry` says.
     pub(crate) fn note(&self, id: &str, entry: Entry) {
         self.lock().note(id, entry);
+    }
+
+    /// The same for one of which the store tells; whoever lives knows better.
+    pub(crate) fn note_unless_known(&self, id: &str, entry: Entry) {
+        let mut inner = self.lock();
+        if !inner.entries.contains_key(id) {
+            inner.note(id, entry);
+        }
     }
 
     /// A task is over, or was never begun.

@@ -1,14 +1,25 @@
 //! What the headers of a request say: who asks, which version, which extensions, which media type.
 
-use axum::http::{HeaderMap, header::CONTENT_TYPE, request::Parts};
+use axum::{
+    body::{Body, Bytes, to_bytes},
+    http::{HeaderMap, header::CONTENT_TYPE, request::Parts},
+};
 use domain::{TRACEPARENT, Trace, chain::CHAIN_HEADER};
 use engine::Caller;
-use wire::a2a::{EXTENSION_HEADERS, ErrorCode, VERSION_HEADER, Version};
+use serde_json::Value;
+use tokio::sync::SemaphorePermit;
+use wire::{
+    a2a::{EXTENSION_HEADERS, ErrorCode, VERSION_HEADER, Version},
+    shape,
+};
 
 use crate::{error::Refusal, face::Face};
 
 /// The largest body of a request.
 pub(crate) const BODY_MAX: usize = 16 * 1024 * 1024;
+
+/// Bodies that are read at once, each of which takes several times its size while it becomes values.
+pub(crate) const READING_MAX: usize = 4;
 
 /// The segment that stands for the node where an agent's name could be; no agent can be called that.
 pub(crate) const NODE: &str = "-";
@@ -70,6 +81,19 @@ impl Face {
         Ok(call)
     }
 
+    /// Reads a body. It is there whole before it takes one of the few places, so that nobody is kept waiting by a slow client.
+    pub(crate) async fn read_body(&self, body: Body) -> Result<Reading<'_>, Refusal> {
+        let bytes = to_bytes(body, BODY_MAX).await.map_err(|_| {
+            let words = format!("a request has at most {BODY_MAX} bytes");
+            Refusal::new(ErrorCode::InvalidRequest, words).with_http(413)
+        })?;
+        let place = self.reading.acquire().await;
+        Ok(Reading {
+            bytes,
+            _place: place.expect("the semaphore is never closed"),
+        })
+    }
+
     /// Refuses an agent that is not public, not there, or not for this caller.
     pub(crate) fn check_agent(&self, caller: &Caller, agent: &str) -> Result<(), Refusal> {
         if !self.config.public.has(agent) || self.engine.agent(agent).is_err() {
@@ -103,6 +127,26 @@ impl Face {
             .filter(|uri| wanted.iter().any(|wanted| wanted == uri))
             .collect();
         (!granted.is_empty()).then(|| granted.join(", "))
+    }
+}
+
+/// A body on its way to be values, one of a few.
+pub(crate) struct Reading<'a> {
+    bytes: Bytes,
+    _place: SemaphorePermit<'a>,
+}
+
+impl Reading<'_> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// What the body says; one that would take the memory of many is refused as it is.
+    pub(crate) fn value(&self) -> Result<Value, Refusal> {
+        shape::check(&self.bytes)
+            .map_err(|bad| Refusal::new(ErrorCode::InvalidRequest, format!("the body: {bad}")))?;
+        let value = serde_json::from_slice(&self.bytes);
+        value.map_err(|_| Refusal::new(ErrorCode::Parse, "the body is not JSON"))
     }
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::{
-    body::to_bytes,
     extract::Request,
     http::{HeaderMap, HeaderValue, Method, StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
@@ -15,7 +14,7 @@ use crate::{
     error::Refusal,
     face::Face,
     perform::{Operation, Outcome, perform},
-    request::{BODY_MAX, Target, check_media_type, version},
+    request::{Target, check_media_type, version},
     rpc::challenge,
     stream::Wrap,
 };
@@ -63,17 +62,15 @@ async fn answer(
         check_body(&parts.headers)?;
     }
     let call = face.call(&parts, target)?;
-    let bytes = to_bytes(body, BODY_MAX).await.map_err(|_| {
-        let words = format!("a request has at most {BODY_MAX} bytes");
-        Refusal::new(ErrorCode::InvalidRequest, words).with_http(413)
-    })?;
-    let mut params = if bytes.is_empty() {
-        query(parts.uri.query().unwrap_or_default())
-    } else {
-        match serde_json::from_slice(&bytes) {
-            Ok(Value::Object(params)) => params,
-            Ok(_) => return Err(Refusal::invalid("body", "it is an object")),
-            Err(_) => return Err(Refusal::new(ErrorCode::Parse, "the body is not JSON")),
+    let mut params = {
+        let body = face.read_body(body).await?;
+        if body.is_empty() {
+            query(parts.uri.query().unwrap_or_default())
+        } else {
+            match body.value()? {
+                Value::Object(params) => params,
+                _ => return Err(Refusal::invalid("body", "it is an object")),
+            }
         }
     };
     put_ids(&mut params, &asked, call.version);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    body::to_bytes,
+    body::Body,
     extract::Request,
     http::{StatusCode, request::Parts},
     response::{IntoResponse, Response},
@@ -16,7 +16,7 @@ use crate::{
     error::Refusal,
     face::Face,
     perform::{Operation, Outcome, perform},
-    request::{self, BODY_MAX, Target, check_media_type},
+    request::{self, Target, check_media_type},
     stream::{self, Wrap},
 };
 
@@ -30,12 +30,8 @@ struct RpcRequest {
 /// Answers one request. Errors of the protocol are answers too, so their status is 200.
 pub(crate) async fn serve(face: Arc<Face>, target: Target, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let read = match check_media_type(&parts.headers) {
-        Ok(()) => to_bytes(body, BODY_MAX).await.map_err(|_| too_large()),
-        Err(refusal) => Err(refusal),
-    };
-    let request = match read {
-        Ok(bytes) => parse(&bytes),
+    let request = match read(&face, &parts, body).await {
+        Ok(value) => parse(value),
         Err(refusal) => Err(Box::new((Value::Null, refusal))),
     };
     let request = match request {
@@ -78,12 +74,14 @@ async fn dispatch(
     Ok((version, outcome))
 }
 
-fn parse(bytes: &[u8]) -> Result<RpcRequest, Box<(Value, Refusal)>> {
+async fn read(face: &Face, parts: &Parts, body: Body) -> Result<Value, Refusal> {
+    check_media_type(&parts.headers)?;
+    face.read_body(body).await?.value()
+}
+
+fn parse(value: Value) -> Result<RpcRequest, Box<(Value, Refusal)>> {
     let refused =
         |id: &Value, code, words: &str| Err(Box::new((id.clone(), Refusal::new(code, words))));
-    let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
-        return refused(&Value::Null, ErrorCode::Parse, "the body is not JSON");
-    };
     let invalid = ErrorCode::InvalidRequest;
     let Value::Object(mut object) = value else {
         return refused(&Value::Null, invalid, "a request is an object");
@@ -106,11 +104,6 @@ fn parse(bytes: &[u8]) -> Result<RpcRequest, Box<(Value, Refusal)>> {
         Some(_) => return refused(&id, ErrorCode::InvalidParams, "`params` is an object"),
     };
     Ok(RpcRequest { id, method, params })
-}
-
-fn too_large() -> Refusal {
-    let words = format!("a request has at most {BODY_MAX} bytes");
-    Refusal::new(ErrorCode::InvalidRequest, words).with_http(413)
 }
 
 fn refuse(id: &Value, refusal: &Refusal) -> Response {

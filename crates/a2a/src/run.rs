@@ -3,40 +3,32 @@
 //! Every change of state is kept before it is shown. When the daemon stops, the task is left as it is; the next daemon
 //! takes it up from its document and the session's history.
 
+mod begin;
 mod fold;
+mod keeping;
 mod letters;
 
 pub use fold::PASSED_ON;
 
 use std::{sync::Arc, task::Poll, time::Duration};
 
-use domain::{
-    Name, Trace,
-    session::{ClientId, Lease, WhenBusy},
-    turn::TurnId,
-};
-use engine::{
-    Answers, AttachAs, CreateSession, EngineError, Keep, Loan, Note, Prompt, Start, TurnOptions,
-    chain,
-};
+use domain::{Name, session::ClientId, turn::TurnId};
+use engine::{EngineError, EventReader, Keep, Loan, Start, chain};
 use futures_util::poll;
-use serde_json::json;
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc, oneshot},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
-use wire::a2a::{Message, Part, Role, StatusUpdate, Task, TaskState, TaskStatus};
+use wire::a2a::{Message, Part, Role, TaskState};
 
 use crate::{
     calls::CallGuard,
-    clock,
     context::Context,
     error::Refusal,
     face::Face,
     feed::Feed,
-    record::{Entry, Letter, TASK_KIND, TaskRecord},
+    record::{Letter, TASK_KIND, TaskRecord},
 };
 
 /// How long an agent has to end a turn that was cancelled; after it the task is over for the client.
@@ -178,25 +170,39 @@ impl TaskRun {
                 None => return Next::Over,
             },
         };
-        match self.begin_turn(prompt).await {
-            Ok(()) => self.follow().await,
-            Err(error) => {
-                self.finish(TaskState::Failed, Some(chain(&error))).await;
-                Next::Over
+        let (engine, agent) = (self.face.engine.clone(), self.agent.clone());
+        let starting = async move { engine.borrow(&agent, Start::IfNeeded).await };
+        let Some(borrowed) = self.unless_cancelled(starting).await else {
+            return Next::Over;
+        };
+        let begun = match borrowed {
+            Ok(loan) => {
+                self.loan = loan;
+                self.begin_turn(prompt).await
             }
+            Err(error) => Err(error),
+        };
+        match begun {
+            Ok(reader) => self.follow(reader).await,
+            Err(error) => self.fail(&error).await,
         }
     }
 
     /// Waits until the context is free; nothing once the task is over.
     async fn wait_for_place(&mut self) -> Option<OwnedSemaphorePermit> {
-        let context = self.context.clone();
-        let waiting = context.turn();
+        let waiting = self.context.turn();
         tokio::pin!(waiting);
         let first = poll!(&mut waiting);
         self.tell_accepted(Ok(()));
-        if let Poll::Ready(place) = first {
-            return Some(place);
+        match first {
+            Poll::Ready(place) => Some(place),
+            Poll::Pending => self.unless_cancelled(waiting).await,
         }
+    }
+
+    /// What comes before the turn; nothing once the task was cancelled meanwhile.
+    async fn unless_cancelled<T>(&mut self, waiting: impl Future<Output = T>) -> Option<T> {
+        tokio::pin!(waiting);
         loop {
             tokio::select! { biased;
                 letter = self.letters.recv() => match letter {
@@ -207,81 +213,15 @@ impl TaskRun {
                     Some(Letter::Message { reply, .. }) => letters::not_now(reply),
                     None => return None, // The face is gone.
                 },
-                place = &mut waiting => return Some(place),
+                done = &mut waiting => return Some(done),
             }
         }
     }
 
-    async fn begin_turn(&mut self, prompt: String) -> Result<(), EngineError> {
-        self.loan = self
-            .face
-            .engine
-            .borrow(&self.agent, Start::IfNeeded)
-            .await?;
-        let session = self.session().await?;
-        if let Some(loan) = &mut self.loan {
-            loan.is_for(&session);
-        }
-        let sessions = self.face.engine.sessions();
-        let attach = AttachAs {
-            client: self.client.clone(),
-            answers: Answers::Everything,
-        };
-        let view = sessions.attach(&session, attach).await?;
-        self.record.session = Some(session.clone());
-        self.record.turn = None;
-        self.record.from_seq = view.last_seq + 1;
-        self.show(TaskState::Working, None).await;
-        let trace = self.record.trace;
-        let trace = trace.unwrap_or_else(|| Trace::new(uuid::Uuid::new_v4().as_u128()));
-        self.call = Some(
-            self.face
-                .config
-                .calls
-                .enter(trace, self.record.chain.clone()),
-        );
-        let prompt = Prompt {
-            text: prompt,
-            options: TurnOptions {
-                trace: Some(trace),
-                ..TurnOptions::default()
-            },
-            when_busy: WhenBusy::Queue,
-            by: None,
-        };
-        let sessions = self.face.engine.sessions();
-        self.record.turn = Some(sessions.prompt(&session, prompt).await?);
-        Ok(())
-    }
-
-    /// The context's session, or a new one if there is none that lives.
-    async fn session(&self) -> Result<String, EngineError> {
-        let sessions = self.face.engine.sessions();
-        if let Some(known) = self.context.session()
-            && let Ok(view) = sessions.get(&known).await
-            && matches!(view.state, Lease::Active | Lease::Idle)
-        {
-            return Ok(known);
-        }
-        let create = CreateSession {
-            agent: self.agent.clone(),
-            client: Some("a2a".to_owned()),
-            idle_ttl: None,
-        };
-        let view = sessions.create(create).await?;
-        self.context.keep_session(&view.session_id).await?;
-        Ok(view.session_id)
-    }
-
     /// Reads the session's events until the turn is over.
-    async fn follow(&mut self) -> Next {
+    async fn follow(&mut self, mut reader: EventReader) -> Next {
         let Some(session) = self.record.session.clone() else {
             return Next::Over; // A turn that was begun has one.
-        };
-        let sessions = self.face.engine.sessions().clone();
-        let mut reader = match sessions.events(&session, self.record.from_seq).await {
-            Ok(reader) => reader,
-            Err(error) => return self.fail(&error).await,
         };
         loop {
             let ready = match reader.try_next().await {
@@ -373,56 +313,10 @@ impl TaskRun {
     /// The task is over.
     async fn finish(&mut self, state: TaskState, words: Option<String>) {
         self.record.ask = None;
+        let words = words.or_else(|| self.folding.left_out());
         self.folding.close_answer(&self.feed);
         let said = words.map(|words| self.say(vec![Part::text(words)]));
         self.show(state, said).await;
-    }
-
-    /// Keeps the new state, and shows it.
-    async fn show(&mut self, state: TaskState, message: Option<Message>) {
-        let status = TaskStatus {
-            state,
-            message,
-            timestamp: Some(clock::text(clock::now())),
-        };
-        let mut task = Task::clone(&self.feed.task());
-        task.status = status.clone();
-        let update = StatusUpdate {
-            task_id: task.id.clone(),
-            context_id: task.context_id.clone(),
-            status,
-            metadata: None,
-        };
-        self.record.task = task;
-        let keep = if state.is_terminal() {
-            Keep::Finished
-        } else {
-            Keep::Live
-        };
-        self.keep(keep, state).await;
-        self.face
-            .register
-            .note(&self.record.task.id, Entry::of(&self.record));
-        self.feed.status(update);
-    }
-
-    async fn keep(&self, keep: Keep, state: TaskState) {
-        let record = &self.record;
-        let id = &record.task.id;
-        let note = Note {
-            kind: format!("a2a.{}", state.as_v03()),
-            agent: Some(record.agent.clone()),
-            session: record.session.clone(),
-            body: json!({
-                "task": id,
-                "context": record.task.context_id,
-                "caller": record.caller,
-            }),
-        };
-        let records = self.face.records();
-        if let Err(error) = records.put(TASK_KIND, id, keep, record, Some(note)).await {
-            warn!(task = id, error = %chain(&error), "could not keep what became of a task");
-        }
     }
 
     /// A message of the agent in this task.

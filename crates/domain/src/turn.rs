@@ -4,10 +4,12 @@
 
 mod ask;
 mod event;
+mod standing;
 mod tool;
 
 pub use ask::{Answer, Ask, AskId, AskKind, AskOption, OptionKind};
 pub use event::{
     Dialect, Event, EventKind, FileChange, PlanEntry, PlanStatus, Raw, Stop, TurnId, Usage,
 };
+pub use standing::{Standing, go_on};
 pub use tool::{Location, ToolCall, ToolContent, ToolKind, ToolStatus, ToolUpdate};

@@ -2,8 +2,9 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 use store::{Change, Entry, RecordQuery, RecordRow, Store};
+use tracing::warn;
 
-use crate::{EngineError, clock};
+use crate::{EngineError, agent::chain, clock};
 
 /// The documents of the node. Clones share them.
 #[derive(Debug, Clone)]
@@ -127,7 +128,7 @@ impl Records {
         };
         let rows = self.store.records(query).await;
         let rows = rows.map_err(|source| failed(kind, source))?;
-        rows.into_iter().map(stored).collect()
+        Ok(readable(rows))
     }
 
     /// Documents of a kind that have not changed since a moment, the one that changed first first; `after` is the `at`
@@ -141,7 +142,7 @@ impl Records {
     ) -> Result<Vec<Stored<T>>, EngineError> {
         let rows = self.store.live_records_until(kind, since, after, limit);
         let rows = rows.await.map_err(|source| failed(kind, source))?;
-        rows.into_iter().map(stored).collect()
+        Ok(readable(rows))
     }
 
     async fn write(&self, kind: &str, changes: Vec<Change>) -> Result<(), EngineError> {
@@ -195,6 +196,10 @@ impl Batch {
     pub fn note(&mut self, note: Note) {
         self.changes.push(Change::Journal(entry(note)));
     }
+
+    pub(crate) fn into_changes(self) -> Vec<Change> {
+        self.changes
+    }
 }
 
 fn row<T: Serialize>(
@@ -232,6 +237,18 @@ fn entry(note: Note) -> Entry {
         session: note.session,
         body: note.body.to_string(),
     }
+}
+
+/// One document that nobody can read any more must not keep a node from all the others.
+fn readable<T: DeserializeOwned>(rows: Vec<RecordRow>) -> Vec<Stored<T>> {
+    let read = |row: RecordRow| match stored(row) {
+        Ok(stored) => Some(stored),
+        Err(error) => {
+            warn!(error = %chain(&error), "a document is left out");
+            None
+        }
+    };
+    rows.into_iter().filter_map(read).collect()
 }
 
 fn stored<T: DeserializeOwned>(row: RecordRow) -> Result<Stored<T>, EngineError> {

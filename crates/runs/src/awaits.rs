@@ -8,8 +8,6 @@ use domain::{
 use serde_json::{Map, Value, json};
 use wire::runs::{AwaitMetadata, AwaitRequest, Message, Part};
 
-use crate::record::Standing;
-
 /// What a tool was given, as far as it is shown in a question.
 const INPUT_SHOWN: usize = 2000;
 
@@ -152,68 +150,6 @@ fn choose(kind: &AskKind, options: &[AskOption], said: &str) -> Option<Answer> {
         });
     }
     NO.contains(&word.as_str()).then(|| kind.denial())
-}
-
-/// The prompt that goes on where a turn that is gone had asked.
-pub(crate) fn go_on(kind: &AskKind, answer: &Answer) -> String {
-    match (kind, answer) {
-        (AskKind::Question { text, .. }, Answer::Text { text: answer }) => {
-            format!("You asked:\n{text}\n\nThe answer is:\n{answer}\n\nGo on with the task.")
-        }
-        (AskKind::Permission { tool, .. }, answer) => {
-            let allowed = match chosen_kind(kind, answer) {
-                Some(OptionKind::AllowOnce | OptionKind::AllowAlways) => "allowed",
-                Some(OptionKind::RejectOnce | OptionKind::RejectAlways) | None => "not allowed",
-            };
-            format!(
-                "You asked for permission: {}\n\nThis is {allowed}. Go on with the task.",
-                tool.title
-            )
-        }
-        (AskKind::Question { text, .. }, Answer::Declined | Answer::Option { .. }) => {
-            format!("You asked:\n{text}\n\nThere is no answer. Go on with the task as you can.")
-        }
-    }
-}
-
-/// What an answer to a turn that is gone means for the same act asked about again.
-pub(crate) fn standing(kind: &AskKind, answer: &Answer) -> Option<Standing> {
-    let AskKind::Permission { tool, .. } = kind else {
-        return None;
-    };
-    Some(Standing {
-        title: tool.title.clone(),
-        input: tool.input.clone(),
-        kind: chosen_kind(kind, answer)?,
-    })
-}
-
-/// The answer that stands for this ask, if it is about the very same act.
-pub(crate) fn standing_answer(standing: &Standing, kind: &AskKind) -> Option<Answer> {
-    let AskKind::Permission { tool, .. } = kind else {
-        return None;
-    };
-    if !is_same_act(standing, tool) {
-        return None;
-    }
-    let option = kind.option(standing.kind)?;
-    Some(Answer::Option {
-        id: option.id.clone(),
-    })
-}
-
-fn is_same_act(standing: &Standing, tool: &ToolCall) -> bool {
-    standing.title == tool.title && standing.input == tool.input
-}
-
-fn chosen_kind(kind: &AskKind, answer: &Answer) -> Option<OptionKind> {
-    match (kind, answer) {
-        (AskKind::Permission { options, .. }, Answer::Option { id }) => options
-            .iter()
-            .find(|option| option.id == *id)
-            .map(|option| option.kind),
-        (AskKind::Permission { .. } | AskKind::Question { .. }, _) => None,
-    }
 }
 
 #[cfg(test)]

@@ -91,14 +91,3 @@ fn an_act_that_cannot_be_undone_says_so_in_every_place_a_client_looks() {
         assert_eq!(metadata.extra["options"].as_array().unwrap().len(), 3);
     }
 }
-
-#[test]
-fn a_permission_that_came_too_late_for_its_turn_holds_for_the_very_same_act() {
-    let kind = permission("write a", ToolKind::Edit, false);
-    let standing = standing(&kind, &option("once")).unwrap();
-    assert_eq!(standing_answer(&standing, &kind), Some(option("once")));
-    let other = permission("write b", ToolKind::Edit, false);
-    assert_eq!(standing_answer(&standing, &other), None);
-    assert!(go_on(&kind, &option("once")).contains("This is allowed."));
-    assert!(go_on(&kind, &option("never")).contains("not allowed"));
-}

@@ -8,7 +8,7 @@ use domain::{
     turn::TurnId,
 };
 use engine::{
-    Answers, AttachAs, CreateSession, EventReader, FirstTurn, Loan, Prompt, Sessions, Start,
+    Answers, AttachAs, Batch, CreateSession, EventReader, FirstTurn, Loan, Prompt, Sessions, Start,
     TurnOptions,
 };
 use platform::files::Fingerprint;
@@ -88,6 +88,7 @@ impl Runs {
                     create: self.new_session(agent, &record.caller),
                     attach,
                     prompt: asked,
+                    along: Batch::default(),
                 };
                 sessions.begin_first(first).await?
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain::{
     Name, Timestamp, Trace,
     run::{Run, Status},
-    turn::{AskId, AskKind, OptionKind, TurnId},
+    turn::{AskId, AskKind, Standing, TurnId},
 };
 use engine::{Keep, Note};
 use serde::{Deserialize, Serialize};
@@ -80,15 +80,6 @@ pub(crate) struct Failure {
     #[serde(default)]
     pub(crate) details: Option<Value>,
     pub(crate) suggestion: String,
-}
-
-/// An answer for an act that the agent will ask about again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Standing {
-    pub(crate) title: String,
-    pub(crate) input: Option<String>,
-    pub(crate) kind: OptionKind,
 }
 
 impl RunRecord {

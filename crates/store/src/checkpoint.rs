@@ -11,11 +11,11 @@ use rusqlite::{Connection, hooks::Wal};
 
 use crate::open::{Durability, connect};
 
-/// Pages of the log after which it is brought into the database; what SQLite takes by itself.
+/// Pages of the log after which they are brought into the database; what SQLite takes by itself.
 const PAGES: i32 = 1000;
 
-/// Pages at which the writer waits until it is: commits that never pause would let the log grow for ever. 64 MiB.
-const PAGES_MAX: i32 = 16 * 1024;
+/// Pages at which the writer waits until all are: commits that never pause would let the log grow for ever. 32 MiB.
+const PAGES_MAX: i32 = 8 * 1024;
 
 /// The thread; dropping it waits for its end, which comes with the end of the writer.
 #[derive(Debug)]
@@ -32,8 +32,10 @@ impl Checkpoints {
     ) -> io::Result<Self> {
         // One call that waits is enough: whoever takes it takes everything that is there.
         let (calls, inbox) = mpsc::sync_channel(1);
+        let mut called_at = 0;
         let hooked = writer.wal_hook(Some(move |wal: &mut Wal, pages| {
-            on_commit(wal, pages, &calls)
+            on_commit(wal, pages, &mut called_at, &calls);
+            Ok(())
         }));
         hooked.map_err(io::Error::other)?;
         let thread = thread::Builder::new()
@@ -53,14 +55,19 @@ impl Drop for Checkpoints {
     }
 }
 
-fn on_commit(wal: &mut Wal, pages: i32, calls: &SyncSender<()>) -> rusqlite::Result<()> {
+/// The log starts over only when all of it is in the database at the moment of a commit. Under load it rarely is, and what
+/// was brought over stays counted: so what decides is how much came since the last call, which was at `called_at`.
+fn on_commit(wal: &mut Wal, pages: i32, called_at: &mut i32, calls: &SyncSender<()>) {
+    if pages < *called_at {
+        *called_at = 0; // It has started over.
+    }
     if pages >= PAGES_MAX {
         // What the thread has done already is not done again. That it could not finish is no failure of the commit.
         let _ = wal.checkpoint();
-    } else if pages >= PAGES {
+    } else if pages - *called_at >= PAGES {
+        *called_at = pages;
         let _ = calls.try_send(()); // One waits already.
     }
-    Ok(())
 }
 
 fn run(path: &std::path::Path, durability: Durability, inbox: &Receiver<()>) {

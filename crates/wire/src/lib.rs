@@ -5,6 +5,7 @@ pub mod awcp;
 pub mod daemon;
 mod hex;
 pub mod runs;
+pub mod shape;
 pub mod smcp;
 pub mod sse;
 

@@ -11,9 +11,12 @@ use reqwest::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
-use wire::a2a::{
-    AgentCard, Binding, EXTENSION_HEADERS, ErrorCode, MEDIA_TYPE, SendMessage, SendResponse, Task,
-    VERSION_HEADER, Version, v03,
+use wire::{
+    a2a::{
+        AgentCard, Binding, EXTENSION_HEADERS, ErrorCode, MEDIA_TYPE, SendMessage, SendResponse,
+        Task, VERSION_HEADER, Version, v03,
+    },
+    shape,
 };
 
 use super::{ClientError, events::Updates};
@@ -298,6 +301,7 @@ impl Client {
         let response = self.execute(request).await?;
         let status = response.status();
         let body = read_body(response, BODY_MAX, self.url()).await?;
+        self.check_shape(&body)?;
         let value = serde_json::from_slice::<Value>(&body);
         if let Ok(value) = &value
             && let Some(refused) = refusal(value)
@@ -357,6 +361,11 @@ impl Client {
 
     pub(super) fn unreadable(&self, error: &dyn std::error::Error) -> ClientError {
         self.strange(error.to_string())
+    }
+
+    /// What another party says is kept here, and must not be more than can be read again.
+    pub(super) fn check_shape(&self, text: &[u8]) -> Result<(), ClientError> {
+        shape::check(text).map_err(|bad| self.unreadable(&bad))
     }
 
     pub(crate) fn strange(&self, what: String) -> ClientError {

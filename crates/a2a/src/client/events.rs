@@ -54,6 +54,7 @@ impl Updates {
     }
 
     fn read(&self, data: &str) -> Result<StreamResponse, ClientError> {
+        self.client.check_shape(data.as_bytes())?;
         let unreadable = |error: &dyn std::error::Error| self.client.unreadable(error);
         let value: Value = serde_json::from_str(data).map_err(|error| unreadable(&error))?;
         if let Some(refused) = refusal(&value) {

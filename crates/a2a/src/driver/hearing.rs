@@ -30,6 +30,12 @@ impl Hearing {
         }
     }
 
+    /// How much was heard, to tell whether there is more.
+    pub(super) fn amount(&self) -> usize {
+        let of_artifact = |(texts, others): &(usize, usize)| texts + others;
+        self.heard.values().map(of_artifact).sum()
+    }
+
     /// A message that is the whole answer.
     pub(super) fn message(&mut self, message: &Message) {
         self.parts("message", &message.parts);

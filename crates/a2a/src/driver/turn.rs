@@ -7,8 +7,8 @@ use engine::SessionSink;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use wire::a2a::{
-    ErrorCode, Message, Object, Part, Role, SendConfiguration, SendMessage, SendResponse,
-    StreamResponse, Task, TaskState, TaskStatus,
+    Message, Object, Part, Role, SendConfiguration, SendMessage, SendResponse, StreamResponse,
+    Task, TaskState, TaskStatus, Version,
 };
 
 use super::hearing::{Hearing, ask};
@@ -17,7 +17,7 @@ use crate::{
     client::{Client, ClientError, Updates},
 };
 
-/// How often a broken stream is taken up again before the turn fails.
+/// How often an agent is asked again that says nothing more, before the turn fails.
 const RECONNECTS_MAX: u32 = 6;
 
 /// The first pause before that; each one is twice as long as the one before.
@@ -37,6 +37,34 @@ pub(super) struct RemoteTurn {
     hearing: Hearing,
     task: Option<String>,
     context: Option<String>,
+}
+
+/// How often an agent was asked in vain since it was last heard, and what came of it.
+#[derive(Debug)]
+struct Tries {
+    count: u32,
+    pause: Duration,
+    last: Option<ClientError>,
+}
+
+impl Tries {
+    fn after(why: Option<ClientError>) -> Self {
+        Self {
+            count: 0,
+            pause: FIRST_PAUSE,
+            last: why,
+        }
+    }
+
+    async fn pause(&mut self) {
+        tokio::time::sleep(self.pause).await;
+        self.pause *= 2;
+        self.count += 1;
+    }
+
+    fn are_over(&self) -> bool {
+        self.count >= RECONNECTS_MAX
+    }
 }
 
 /// How far a task is, for us.
@@ -138,7 +166,10 @@ impl RemoteTurn {
         if !streams {
             return match self.client.send(&send).await? {
                 SendResponse::Message(message) => Ok(self.on_message(&message)),
-                SendResponse::Task(task) => self.poll(task).await,
+                SendResponse::Task(task) => match self.on_task(&task) {
+                    Progress::GoesOn => self.poll(&task.id).await,
+                    settled => Ok(settled),
+                },
             };
         }
         let updates = self.client.stream(&send).await?;
@@ -166,41 +197,66 @@ impl RemoteTurn {
         let Some(task) = self.task.clone() else {
             return why.map_or(Ok(Progress::GoesOn), Err);
         };
-        let (mut last, mut pause) = (why, FIRST_PAUSE);
-        for _ in 0..RECONNECTS_MAX {
-            tokio::time::sleep(pause).await;
-            pause *= 2;
+        // A follower of 0.3 is told only what is new, and not what was said while nobody followed.
+        if self.client.version() == Version::V03 {
+            return self.poll(&task).await;
+        }
+        let mut tries = Tries::after(why);
+        loop {
+            tries.pause().await;
+            let heard = self.hearing.amount();
             let followed = match self.client.subscribe(&task).await {
                 Ok(updates) => self.follow(updates).await,
                 // It came to its end meanwhile, or the agent does not know how to be followed again.
-                Err(ClientError::Refused { code, .. })
-                    if code == ErrorCode::UnsupportedOperation.code()
-                        || code == ErrorCode::MethodNotFound.code() =>
-                {
-                    let now = self.client.get(&task).await?;
-                    return self.poll(now).await;
+                Err(ClientError::Refused { .. } | ClientError::Status { .. }) => {
+                    return self.poll(&task).await;
                 }
                 Err(error) => Err(error),
             };
             match followed {
                 Ok(Progress::GoesOn) => {}
                 Ok(settled) => return Ok(settled),
-                Err(error @ ClientError::Refused { .. }) => return Err(error),
-                Err(error) => last = Some(error),
+                Err(error) => tries.last = Some(error),
+            }
+            // A line that brings something between its breaks is a line that works.
+            if self.hearing.amount() > heard {
+                tries = Tries::after(None);
+            }
+            if tries.are_over() {
+                return self.lost(tries).await;
             }
         }
-        last.map_or(Ok(Progress::GoesOn), Err)
     }
 
-    async fn poll(&mut self, mut task: Task) -> Result<Progress, ClientError> {
+    /// Looks at the task from time to time until it is settled.
+    async fn poll(&mut self, task: &str) -> Result<Progress, ClientError> {
+        let mut tries = Tries::after(None);
         loop {
-            match self.on_task(&task) {
-                Progress::GoesOn => {}
-                settled => return Ok(settled),
+            match self.client.get(task).await {
+                Ok(now) => {
+                    match self.on_task(&now) {
+                        Progress::GoesOn => {}
+                        settled => return Ok(settled),
+                    }
+                    tries = Tries::after(None);
+                    tokio::time::sleep(POLL).await;
+                }
+                Err(error @ ClientError::Refused { .. }) => return Err(error),
+                Err(error) => {
+                    tries.last = Some(error);
+                    if tries.are_over() {
+                        return self.lost(tries).await;
+                    }
+                    tries.pause().await;
+                }
             }
-            tokio::time::sleep(POLL).await;
-            task = self.client.get(&task.id).await?;
         }
+    }
+
+    /// Nothing more is heard of a task: it is told to stop, in case that it hears us.
+    async fn lost(&mut self, tries: Tries) -> Result<Progress, ClientError> {
+        self.cancel_remote().await;
+        tries.last.map_or(Ok(Progress::GoesOn), Err)
     }
 
     fn hear(&mut self, update: &StreamResponse) -> Progress {

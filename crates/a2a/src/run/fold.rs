@@ -15,7 +15,7 @@ use wire::a2a::{
 use super::{ANSWER_MAX, Next, TaskRun};
 use crate::{
     clock, convert,
-    feed::{Feed, Taken},
+    feed::{ARTIFACTS_MAX, Feed, Taken},
     record::{Entry, OpenAsk},
 };
 
@@ -39,6 +39,13 @@ pub(super) struct Folding {
 }
 
 impl Folding {
+    /// What the client should know of an answer that is not whole.
+    pub(super) fn left_out(&self) -> Option<String> {
+        let most = ARTIFACTS_MAX / (1024 * 1024);
+        let words = || format!("a task gives back at most {most} MiB; what came after is left out");
+        self.full.then(words)
+    }
+
     /// The agent will say no more.
     pub(super) fn close_answer(&mut self, feed: &Feed) {
         if let Some(mut last) = self.answer.take() {
@@ -125,6 +132,17 @@ impl TaskRun {
         let Some(Ask { id, kind }) = self.folding.fresh_asks.pop_front() else {
             return;
         };
+        let standing = self.record.standing.take();
+        if let Some(answer) = standing.and_then(|standing| standing.answer(&kind))
+            && let Some(session) = self.record.session.clone()
+        {
+            let sessions = self.face.engine.sessions();
+            // Somebody may have been quicker; the events tell.
+            let _ = sessions
+                .answer(&session, id, answer, self.client.clone())
+                .await;
+            return;
+        }
         let (state, parts) = convert::asked(&kind);
         self.record.ask = Some(OpenAsk { id, kind });
         self.deadline = Some(Instant::now() + ANSWER_MAX);

@@ -1,11 +1,15 @@
 //! What a client may say to a task that lives: an answer, or stop.
 
-use domain::turn::AskKind;
+use domain::turn::{Standing, go_on};
 use tokio::{sync::oneshot, time::Instant};
 use wire::a2a::{Message, TaskState};
 
 use super::{CANCEL_GRACE, Next, TaskRun, due};
-use crate::{convert, error::Refusal, record::Letter};
+use crate::{
+    convert,
+    error::Refusal,
+    record::{Letter, OpenAsk},
+};
 
 /// Messages a task remembers: a conversation of questions and answers is short, and one that is not must not fill the store.
 const HISTORY_MAX: usize = 256;
@@ -53,39 +57,47 @@ impl TaskRun {
     pub(super) async fn parked(&mut self) -> Next {
         self.deadline = Some(Instant::now() + super::ANSWER_MAX);
         let deadline = self.deadline;
-        let letter = tokio::select! { biased;
-            letter = self.letters.recv() => letter,
-            () = due(deadline) => {
-                let words = "nobody answered in time".to_owned();
-                self.finish(TaskState::Failed, Some(words)).await;
-                return Next::Over;
-            }
-        };
-        match letter {
-            None => Next::Over, // The face is gone.
-            Some(Letter::Cancel) => {
-                self.finish(TaskState::Canceled, None).await;
-                Next::Over
-            }
-            Some(Letter::Message { message, reply }) => {
-                let answer = (self.face.config.prompt)(&message);
-                let prompt = match self.record.ask.take().map(|ask| ask.kind) {
-                    Some(AskKind::Question { text, .. }) => {
-                        format!("You asked: {text}\nThe answer: {answer}")
-                    }
-                    Some(AskKind::Permission { tool, .. }) => {
-                        format!(
-                            "You asked whether you may: {}\nThe answer: {answer}",
-                            tool.title
-                        )
-                    }
-                    None => answer,
-                };
-                self.go_on_with(*message).await;
-                let _ = reply.send(Ok(())); // The asker may have left.
-                Next::Prompt(prompt)
+        loop {
+            let letter = tokio::select! { biased;
+                letter = self.letters.recv() => letter,
+                () = due(deadline) => {
+                    let words = "nobody answered in time".to_owned();
+                    self.finish(TaskState::Failed, Some(words)).await;
+                    return Next::Over;
+                }
+            };
+            match letter {
+                None => return Next::Over, // The face is gone.
+                Some(Letter::Cancel) => {
+                    self.finish(TaskState::Canceled, None).await;
+                    return Next::Over;
+                }
+                Some(Letter::Message { message, reply }) => {
+                    let prompt = match self.prompt_after(&message) {
+                        Ok(prompt) => prompt,
+                        Err(refusal) => {
+                            let _ = reply.send(Err(refusal)); // The asker may have left.
+                            continue;
+                        }
+                    };
+                    self.go_on_with(*message).await;
+                    let _ = reply.send(Ok(())); // As above.
+                    return Next::Prompt(prompt);
+                }
             }
         }
+    }
+
+    /// What the agent is told of what its last process asked, and of the answer. A permission holds for the same act only when
+    /// the agent asks for it again: nobody is left who waits for it.
+    fn prompt_after(&mut self, message: &Message) -> Result<String, Refusal> {
+        let said = (self.face.config.prompt)(message);
+        let Some(OpenAsk { kind, .. }) = &self.record.ask else {
+            return Ok(said);
+        };
+        let answer = convert::answer(kind, message, said)?;
+        self.record.standing = Standing::of(kind, &answer);
+        Ok(go_on(kind, &answer))
     }
 
     /// The question and its answer become history, and the task works again.

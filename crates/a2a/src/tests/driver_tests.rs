@@ -8,6 +8,7 @@ use std::{
 use axum::{
     Json,
     extract::State,
+    http::StatusCode,
     response::{
         IntoResponse, Response,
         sse::{Event, Sse},
@@ -133,17 +134,20 @@ async fn old_rpc(State(breaking): State<Breaking>, Json(request): Json<Value>) -
             "artifacts": [{ "artifactId": "a", "parts": [{ "kind": "text", "text": text }] }],
         })
     };
+    let id = request["id"].clone();
     let results = match (request["method"].as_str().unwrap(), calls) {
         ("message/stream", _) => vec![task("working", "one ")],
-        // The second time nothing comes at all.
-        ("tasks/resubscribe", 1) => vec![],
-        ("tasks/resubscribe", _) => vec![
-            task("working", "one two "),
-            task("completed", "one two three"),
-        ],
+        // A follower that comes later is told only what is new: words between the two would be lost.
+        ("tasks/get", 1) => return StatusCode::BAD_GATEWAY.into_response(),
+        ("tasks/get", calls) => {
+            let now = match calls {
+                2 => task("working", "one two "),
+                _ => task("completed", "one two three"),
+            };
+            return Json(json!({ "jsonrpc": "2.0", "id": id, "result": now })).into_response();
+        }
         (method, _) => panic!("{method}"),
     };
-    let id = request["id"].clone();
     let events = results.into_iter().map(move |result| {
         let body = json!({ "jsonrpc": "2.0", "id": id, "result": result });
         Ok::<_, Infallible>(Event::default().data(body.to_string()))

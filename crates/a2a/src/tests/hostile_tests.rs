@@ -131,9 +131,112 @@ async fn a_body_that_is_too_large_or_too_deep_is_refused_on_both_bindings() {
     }
     let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
     let answer: Value = post("", deep.clone()).await.unwrap().json().await.unwrap();
-    assert_eq!(answer["error"]["code"], -32700);
+    assert_eq!(answer["error"]["code"], -32600);
     let answer = post("/message:send", deep).await.unwrap();
     assert_eq!(answer.status(), 400);
+}
+
+/// Data that nests so deep.
+fn nested(depth: usize) -> Value {
+    (0..depth).fold(json!(1), |inner, _| json!([inner]))
+}
+
+#[tokio::test]
+async fn whatever_a_message_holds_can_be_read_again_by_the_next_daemon() {
+    let scene = Scene::new().await;
+    let with = |part: Value| {
+        let mut params = send("say well");
+        params["message"]["parts"] = json!([{ "text": "say well" }, part]);
+        params
+    };
+    let deepest = scene
+        .call("SendMessage", with(json!({ "data": nested(58) })))
+        .await;
+    let deepest = deepest["result"]["task"].clone();
+    assert!(text(&deepest).starts_with("well"), "{deepest}");
+    let mut refused = Vec::new();
+    for depth in [64, 100, 121] {
+        let mut params = with(json!({ "data": nested(depth) }));
+        refused.push(params.clone());
+        params["message"]["parts"] = json!([{ "text": "say well" }]);
+        params["message"]["metadata"] = json!({ "x": nested(depth) });
+        refused.push(params);
+    }
+    let mut many = with(json!({ "text": "" }));
+    many["message"]["parts"] = vec![json!({ "text": "a" }); 100_000].into();
+    refused.push(many);
+    for params in refused {
+        let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "SendMessage", "params": params });
+        let request = scene
+            .http
+            .post(format!("{}/a2a/tck", scene.url))
+            .json(&body);
+        let answer = request.header("a2a-version", "1.0").send().await.unwrap();
+        let answer: Value = answer.json().await.unwrap();
+        // It was not read, so nobody knows its id.
+        assert_eq!(answer["error"]["code"], -32600, "{answer}");
+        assert_eq!(answer["id"], Value::Null);
+    }
+
+    let scene = scene.restart().await;
+    assert_eq!(text(&scene.get(&deepest).await), text(&deepest));
+}
+
+#[tokio::test]
+async fn a_document_that_cannot_be_read_keeps_the_next_daemon_from_nothing_else() {
+    let scene = Scene::new().await;
+    let waits = scene.send("ask still there?").await;
+    let records = scene.engine.records();
+    for (id, keep) in [
+        ("bad", engine::Keep::Live),
+        ("worse", engine::Keep::Finished),
+    ] {
+        let nonsense = json!({ "task": { "id": 7 } });
+        records
+            .put("a2a-task", id, keep, &nonsense, None)
+            .await
+            .unwrap();
+    }
+    drop(records);
+    let scene = scene.restart().await;
+    assert_eq!(state(&scene.get(&waits).await), "TASK_STATE_INPUT_REQUIRED");
+    let listed = scene.call("ListTasks", json!({})).await;
+    assert_eq!(listed["result"]["totalSize"], 1);
+}
+
+#[tokio::test]
+async fn of_one_conversation_so_many_tasks_wait_and_no_more() {
+    let scene = Scene::new().await;
+    let mut params = send("wait for ever");
+    params["message"]["contextId"] = json!("one");
+    params["configuration"] = json!({ "returnImmediately": true });
+    // One is at work, and 32 wait.
+    for number in 0..33 {
+        let answer = scene.call("SendMessage", params.clone()).await;
+        assert!(answer["result"]["task"].is_object(), "{number}: {answer}");
+    }
+    let answer = scene.call("SendMessage", params.clone()).await;
+    let words = answer["error"]["message"].as_str().unwrap();
+    assert!(words.contains("32 tasks"), "{words}");
+}
+
+#[tokio::test]
+async fn a_list_ends_by_its_size_and_goes_on_where_it_ended() {
+    let scene = Scene::new().await;
+    for _ in 0..4 {
+        assert_eq!(
+            state(&scene.send("flood 3000").await),
+            "TASK_STATE_COMPLETED"
+        );
+    }
+    // Three are more than a page may weigh, so that it ends with the third.
+    let params = json!({ "includeArtifacts": true });
+    let first = scene.call("ListTasks", params).await["result"].clone();
+    assert_eq!(first["tasks"].as_array().map(Vec::len), Some(3));
+    let params = json!({ "pageToken": first["nextPageToken"] });
+    let rest = scene.call("ListTasks", params).await["result"].clone();
+    assert_eq!(rest["tasks"].as_array().map(Vec::len), Some(1));
+    assert_eq!(rest["nextPageToken"], "");
 }
 
 #[tokio::test]

@@ -38,11 +38,34 @@ async fn tasks_survive_a_restart_each_in_its_own_way() {
     let answered = scene.answer(&asking, "yes").await;
     assert_eq!(state(&answered), "TASK_STATE_COMPLETED");
     assert_eq!(answered["history"].as_array().map(Vec::len), Some(3));
-    let sessions = scene.engine.sessions().list(None);
-    assert!(
-        sessions.iter().any(|session| session.turns == 2),
-        "{sessions:?}"
-    );
+    assert_eq!(turns_in_the_session_of(&scene, &asking).await, 2);
+}
+
+/// How many turns were taken in the conversation that a task belongs to.
+async fn turns_in_the_session_of(scene: &Scene, task: &Value) -> u64 {
+    let id = task["id"].as_str().unwrap();
+    let kept = scene.engine.records().get::<Value>("a2a-task", id).await;
+    let session = kept.unwrap().unwrap().value["session"].clone();
+    let view = scene.engine.sessions().get(session.as_str().unwrap()).await;
+    view.unwrap().turns
+}
+
+#[tokio::test]
+async fn a_permission_that_is_given_after_a_restart_holds_for_what_was_asked() {
+    let scene = Scene::new().await;
+    let asking = scene.send("permission write a").await;
+    assert_eq!(state(&asking), "TASK_STATE_AUTH_REQUIRED");
+    let scene = scene.restart().await;
+
+    // What is no answer is none after a restart either.
+    let mut params = send("perhaps");
+    params["message"]["taskId"] = asking["id"].clone();
+    let refused = scene.call("SendMessage", params).await;
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+
+    let done = scene.answer(&asking, "yes").await;
+    assert_eq!(state(&done), "TASK_STATE_COMPLETED");
+    assert!(text(&done).starts_with("chosen at last: "), "{done}");
 }
 
 /// Of every kind so many.

@@ -170,6 +170,14 @@ async fn do_words(sink: &SessionSink, id: &str, words: &str) -> Stop {
             Answer::Option { id } => say(sink, &format!("chosen: {id}")),
             answer => say(sink, &format!("no answer: {answer:?}")),
         },
+        // It was interrupted, and tries again.
+        "You" if let Some(asked) = words.strip_prefix("You asked for permission: ") => {
+            let title = asked.lines().next().unwrap_or_default();
+            match sink.ask(permission(title), None).await {
+                Answer::Option { id } => say(sink, &format!("chosen at last: {id}")),
+                answer => say(sink, &format!("no answer: {answer:?}")),
+            }
+        }
         "wait" => std::future::pending().await,
         "fail" => {
             return Stop::Failed {

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::{
     Answers, OpenConversation, OpenError, SessionView, binding::Slot, work::WaitingPrompt,
 };
-use crate::{EngineError, EventLog, NativeOpen, engine::Via};
+use crate::{Batch, EngineError, EventLog, NativeOpen, engine::Via};
 
 /// What a face wants of a session.
 pub(super) enum Command {
@@ -26,6 +26,8 @@ pub(super) enum Command {
         client: ClientId,
         answers: Answers,
         prompt: WaitingPrompt,
+        /// What is kept together with it.
+        along: Batch,
         reply: oneshot::Sender<Result<TurnId, EngineError>>,
     },
     Open {

@@ -17,7 +17,7 @@ use domain::{
     turn::{EventKind, Raw, Stop, TurnId},
 };
 use platform::{Tasks, crash};
-use store::Store;
+use store::{Change, Store};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
     time::Instant,
@@ -86,6 +86,8 @@ struct SessionTask {
     record: SessionRecord,
     /// What the store has.
     kept: Option<SessionRecord>,
+    /// What others want kept together with the session's first turn.
+    along: Vec<Change>,
     live: Weak<Live>,
     machine: Session,
     around: Arc<Surroundings>,
@@ -144,6 +146,7 @@ pub(super) fn spawn(
         tick_at: Some(Instant::now() + record.idle_ttl()),
         record,
         kept,
+        along: Vec::new(),
         live: Arc::downgrade(live),
         machine,
         around: around.clone(),
@@ -251,8 +254,10 @@ impl SessionTask {
                 client,
                 answers,
                 prompt,
+                along,
                 reply,
             } => {
+                self.along = along.into_changes();
                 let result = self.begin_first(client, answers, prompt).await;
                 let _ = reply.send(result); // As above.
             }

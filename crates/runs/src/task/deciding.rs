@@ -2,14 +2,14 @@
 
 use domain::{
     run::{Effect, Input, Status},
-    turn::{Answer, AskId, AskKind},
+    turn::{Answer, AskId, AskKind, Standing, go_on},
 };
 use serde_json::json;
 use tracing::warn;
 
 use super::RunTask;
 use crate::{
-    awaits, begin,
+    begin,
     error::RunsError,
     record::{self, Failure},
 };
@@ -42,7 +42,7 @@ impl RunTask {
         if effects.contains(&Effect::GoOn)
             && let Some((kind, answer)) = &answer
         {
-            self.record.standing = awaits::standing(kind, answer);
+            self.record.standing = Standing::of(kind, answer);
         }
         let after = (self.record.status(), self.record.machine.awaits().cloned());
         if before != after {
@@ -96,7 +96,7 @@ impl RunTask {
                 }
             }
             Effect::GoOn => {
-                let prompt = answer.map(|(kind, answer)| awaits::go_on(kind, answer));
+                let prompt = answer.map(|(kind, answer)| go_on(kind, answer));
                 self.open(prompt.unwrap_or_else(|| "Go on with the task.".to_owned()));
             }
             Effect::CancelTurn => self.cancel_turn().await,

@@ -11,10 +11,7 @@ use serde_json::json;
 use wire::runs::{Event, Part, RunEvent};
 
 use super::RunTask;
-use crate::{
-    awaits,
-    record::{self, Dialect, Failure},
-};
+use crate::record::{self, Dialect, Failure};
 
 impl RunTask {
     pub(super) async fn on_event(&mut self, event: Result<Option<Arc<TurnEvent>>, EngineError>) {
@@ -46,7 +43,7 @@ impl RunTask {
             return; // The policy has decided; the caller has nothing to say.
         }
         if let Some(standing) = &self.record.standing
-            && let Some(answer) = awaits::standing_answer(standing, &kind)
+            && let Some(answer) = standing.answer(&kind)
         {
             self.record.standing = None;
             self.keep().await;

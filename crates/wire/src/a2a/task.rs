@@ -128,6 +128,16 @@ pub struct Task {
     pub metadata: Option<Object>,
 }
 
+impl Task {
+    /// About how many bytes it takes.
+    pub fn weight(&self) -> usize {
+        let said = self.history.iter().chain(&self.status.message);
+        let said = said.flat_map(|message| &message.parts).map(Part::weight);
+        let made = self.artifacts.iter().map(Artifact::weight);
+        said.chain(made).sum()
+    }
+}
+
 /// Something a task has made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -177,6 +187,21 @@ impl Artifact {
     /// About how many bytes it takes.
     pub fn weight(&self) -> usize {
         self.parts.iter().map(Part::weight).sum()
+    }
+
+    /// About how many more it takes with a chunk.
+    pub fn growth(&self, chunk: &Self) -> usize {
+        let is_text = |part: &Part| matches!(part.content, super::Content::Text(_));
+        let mut follows_text = self.parts.last().is_some_and(is_text);
+        let of_part = |part: &Part| {
+            let weight = match (&part.content, follows_text) {
+                (super::Content::Text(text), true) => text.len(),
+                _ => part.weight(),
+            };
+            follows_text = is_text(part);
+            weight
+        };
+        chunk.parts.iter().map(of_part).sum()
     }
 }
 

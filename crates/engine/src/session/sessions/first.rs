@@ -5,18 +5,20 @@ use tokio::sync::oneshot;
 
 use super::{AttachAs, CreateSession, Prompt, Sessions};
 use crate::{
-    EngineError, EventReader,
+    Batch, EngineError, EventReader,
     session::{handle::Command, task::Row, work::WaitingPrompt},
 };
 
 /// A new conversation, who holds it, and the first that is said in it.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct FirstTurn {
     /// From [`Sessions::fresh_id`].
     pub id: String,
     pub create: CreateSession,
     pub attach: AttachAs,
     pub prompt: Prompt,
+    /// Documents of whoever asks that are kept in the same transaction: with the turn, or not at all.
+    pub along: Batch,
 }
 
 impl Sessions {
@@ -31,6 +33,7 @@ impl Sessions {
             create,
             attach,
             prompt,
+            along,
         } = first;
         let via = self.via(&create.agent)?;
         let via = via.ok_or_else(|| EngineError::NotStarted {
@@ -54,6 +57,7 @@ impl Sessions {
             client: attach.client,
             answers: attach.answers,
             prompt,
+            along,
             reply,
         };
         let sent = handle.commands.send(command).await;

@@ -49,7 +49,9 @@ impl SessionTask {
         if self.kept.as_ref() == Some(&record) {
             return self.flush(Vec::new()).await;
         }
-        let kept = self.flush(vec![record.change()]).await;
+        let mut changes = std::mem::take(&mut self.along);
+        changes.push(record.change());
+        let kept = self.flush(changes).await;
         if kept == Kept::Yes {
             self.kept = Some(record);
         }
