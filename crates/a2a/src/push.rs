@@ -49,6 +49,7 @@ pub(crate) struct Push {
     slots: Arc<Semaphore>,
     slots_of: Mutex<BTreeMap<String, Arc<Semaphore>>>,
     hooks: Mutex<BTreeMap<String, BTreeMap<String, Arc<Hook>>>>,
+    making: tokio::sync::Mutex<()>,
 }
 
 /// One webhook.
@@ -78,6 +79,7 @@ impl Push {
             slots: Arc::new(Semaphore::new(DELIVERIES_MAX)),
             slots_of: Mutex::default(),
             hooks: Mutex::default(),
+            making: tokio::sync::Mutex::default(),
         }
     }
 
@@ -138,6 +140,8 @@ impl Push {
             version,
             done: feed.is_none(),
         };
+        // One at a time, so that those who come together do not all find the last place free.
+        let _making = self.making.lock().await;
         {
             let mut hooks = self.lock();
             if hooks.values().map(BTreeMap::len).sum::<usize>() >= HOOKS_MAX {

@@ -232,3 +232,17 @@ async fn a_webhook_inside_this_network_or_on_a_node_without_webhooks_is_refused(
         assert_eq!(listed["result"]["totalSize"], 0, "nothing was begun");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_webhooks_that_are_made_at_once_a_task_takes_no_more_than_it_may_have() {
+    let scene = Scene::new().await;
+    let hook = Hook::new(&scene.tasks).await;
+    let task = scene.send("ask more?").await;
+    let made = (0..40).map(|number| {
+        let config = json!({ "taskId": task["id"], "id": format!("w{number}"), "url": hook.url });
+        scene.call("CreateTaskPushNotificationConfig", config)
+    });
+    let made = futures_util::future::join_all(made).await;
+    let taken = made.iter().filter(|answer| answer["result"].is_object());
+    assert_eq!(taken.count(), 16);
+}

@@ -220,6 +220,31 @@ fn an_ask_waits_for_its_answer_and_a_task_is_cancelled() {
 }
 
 #[test]
+fn a_task_is_cancelled_while_its_agent_is_still_being_started() {
+    let daemon = listening();
+    let program = json!({"executablePath": "/bin/sleep", "args": ["1000"], "protocol": "acp"});
+    daemon.template("mute", json!({"backend": {"type": "custom", "config": program}}));
+    let mut client = daemon.client();
+    client.ok("agent.create", json!({"name": "mute", "template": "mute"}));
+    let http = Http::owner(&daemon);
+    let call = |method: &str, params: &Value| {
+        let answer = http.call("POST", "/a2a/mute", &VERSION, Some(&rpc(method, params)));
+        answer.ok()["result"].clone()
+    };
+    let mut params = message("hello");
+    params["configuration"] = json!({"returnImmediately": true});
+    let task = call("SendMessage", &params)["task"].clone();
+    let cancelled = call("CancelTask", &json!({"id": task["id"]}));
+    assert_eq!(
+        cancelled["status"]["state"], "TASK_STATE_CANCELED",
+        "{cancelled}"
+    );
+    eventually("the agent that was started for it is gone", || {
+        client.ok("agent.status", json!({"name": "mute"}))["status"] == "stopped"
+    });
+}
+
+#[test]
 fn a_task_that_awaits_outlives_a_kill() {
     let mut daemon = listening();
     let task = call(
