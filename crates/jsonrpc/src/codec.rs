@@ -1,9 +1,11 @@
 //! From bytes to lines, without IO: finds newlines, holds the partial line, enforces the ceiling.
 //!
 //! Each byte is searched once, however the input is cut. The decoder holds at most one partial
-//! line and the chunk that was pushed last; the bytes of a line over the ceiling are not kept.
+//! line and the chunk that was pushed last; of a line over the ceiling only the ends are kept.
 
 use bytes::Bytes;
+
+use crate::{Ends, overlong::END_MAX};
 
 /// Ceiling of a line in bytes, newline excluded: room for a file or an image in one message, and
 /// little enough that one connection cannot exhaust the machine.
@@ -18,8 +20,8 @@ const TAKE_BUFFER_FROM: usize = 256 * 1024;
 pub enum Frame {
     /// A line that is not blank, without its line end.
     Line(Bytes),
-    /// A line went over the ceiling; said once per line, as soon as it is known.
-    TooLong,
+    /// A line went over the ceiling; said once per line, at its end.
+    TooLong(Ends),
 }
 
 /// Cuts a stream of bytes into lines.
@@ -33,7 +35,7 @@ pub enum Frame {
 /// let mut decoder = Decoder::new(4);
 /// decoder.push(b"one\r\n\nfive5\ntw");
 /// assert_eq!(decoder.next_frame(), Some(Frame::Line("one".into())));
-/// assert_eq!(decoder.next_frame(), Some(Frame::TooLong));
+/// assert!(matches!(decoder.next_frame(), Some(Frame::TooLong(_))));
 /// assert_eq!(decoder.next_frame(), None);
 /// decoder.push(b"o");
 /// assert_eq!(decoder.finish(), Some(Frame::Line("two".into())));
@@ -48,8 +50,41 @@ pub struct Decoder {
     /// A newline found ahead of `start` and not yet used.
     newline: Option<usize>,
     line_max: usize,
-    /// Inside a line over the ceiling, until its newline.
-    discarding: bool,
+    /// What is kept of a line over the ceiling, until its newline.
+    overlong: Option<Overlong>,
+}
+
+#[derive(Debug, Default)]
+struct Overlong {
+    head: Vec<u8>,
+    /// The last bytes so far, and one more for half of a line end.
+    tail: Vec<u8>,
+    length: usize,
+}
+
+impl Overlong {
+    fn go_on(&mut self, bytes: &[u8]) {
+        let missing = END_MAX.saturating_sub(self.head.len());
+        self.head
+            .extend_from_slice(&bytes[..bytes.len().min(missing)]);
+        let kept = bytes.len().saturating_sub(END_MAX + 1);
+        self.tail.extend_from_slice(&bytes[kept..]);
+        let surplus = self.tail.len().saturating_sub(END_MAX + 1);
+        self.tail.drain(..surplus);
+        self.length = self.length.saturating_add(bytes.len());
+    }
+
+    fn end(mut self) -> Frame {
+        if self.tail.last() == Some(&b'\r') {
+            self.tail.pop();
+            self.head.truncate(self.length - 1);
+        }
+        let surplus = self.tail.len().saturating_sub(END_MAX);
+        Frame::TooLong(Ends {
+            head: self.head.into(),
+            tail: Bytes::from(self.tail).slice(surplus..),
+        })
+    }
 }
 
 impl Decoder {
@@ -60,7 +95,7 @@ impl Decoder {
             scanned: 0,
             newline: None,
             line_max,
-            discarding: false,
+            overlong: None,
         }
     }
 
@@ -81,26 +116,29 @@ impl Decoder {
     pub fn next_frame(&mut self) -> Option<Frame> {
         while let Some(newline) = self.find_newline() {
             let line = self.start..newline;
-            if std::mem::take(&mut self.discarding) {
+            if let Some(mut overlong) = self.overlong.take() {
+                overlong.go_on(&self.buffer[line]);
                 self.consume(newline + 1);
-                continue;
+                return Some(overlong.end());
             }
             if let Some(frame) = self.cut(line, newline + 1) {
                 return Some(frame);
             }
         }
-        if self.discarding {
+        let partial = self.buffer.get(self.start..).unwrap_or_default();
+        if let Some(overlong) = &mut self.overlong {
+            overlong.go_on(partial);
             self.consume(self.buffer.len());
             return None;
         }
-        let partial = self.buffer.get(self.start..).unwrap_or_default();
         let return_at_end = usize::from(partial.last() == Some(&b'\r'));
         // A line end of two bytes may have arrived by half; it does not count as content.
         if partial.len() - return_at_end > self.line_max {
-            self.discarding = true;
+            let mut overlong = Overlong::default();
+            overlong.go_on(partial);
+            self.overlong = Some(overlong);
             self.consume(self.buffer.len());
             self.drop_consumed();
-            return Some(Frame::TooLong);
         }
         None
     }
@@ -108,8 +146,12 @@ impl Decoder {
     /// What is left when the input ends: a last line without a newline counts. Pull frames first.
     pub fn finish(&mut self) -> Option<Frame> {
         let end = self.buffer.len();
-        if std::mem::take(&mut self.discarding) || self.start == end {
+        if let Some(mut overlong) = self.overlong.take() {
+            overlong.go_on(&self.buffer[self.start..]);
             self.consume(end);
+            return Some(overlong.end());
+        }
+        if self.start == end {
             return None;
         }
         self.cut(self.start..end, end)
@@ -143,7 +185,7 @@ impl Decoder {
             line.end -= 1;
         }
         let frame = if line.len() > self.line_max {
-            Some(Frame::TooLong)
+            Some(Frame::TooLong(Ends::of(&self.buffer[line])))
         } else if self.buffer[line.clone()].trim_ascii().is_empty() {
             None
         } else if line.len() >= TAKE_BUFFER_FROM {

@@ -11,6 +11,7 @@ mod error;
 mod error_object;
 mod id;
 mod message;
+mod overlong;
 mod parse;
 
 pub use codec::{Decoder, Frame, LINE_MAX};
@@ -27,4 +28,5 @@ pub use error_object::{
 };
 pub use id::Id;
 pub use message::Message;
+pub use overlong::Ends;
 pub use parse::{Malformed, MalformedKind};

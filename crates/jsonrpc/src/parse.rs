@@ -8,7 +8,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{error::Category, value::RawValue};
 
-use crate::{ErrorObject, Id, Message};
+use crate::{Ends, ErrorObject, Id, Message, overlong::Seems};
 
 /// A line that is no message: what to tell the peer, and about which request.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +23,7 @@ pub struct Malformed {
 pub enum MalformedKind {
     /// Not JSON, or not UTF-8.
     Parse,
-    /// Longer than the ceiling; its bytes were discarded unread.
+    /// Longer than the ceiling, and no response as far as its ends tell.
     TooLong,
     /// JSON that is not a valid request or notification; batches are here.
     Request,
@@ -34,13 +34,16 @@ pub enum MalformedKind {
 }
 
 impl Malformed {
-    /// A line longer than `line_max` bytes.
-    pub fn too_long(line_max: usize) -> Malformed {
-        Malformed {
-            kind: MalformedKind::TooLong,
-            id: None,
-            error: ErrorObject::invalid_request(format!("line is longer than {line_max} bytes")),
-        }
+    /// A line longer than `line_max` bytes. Its ends tell whose answer is due, where they have an id.
+    pub fn too_long(line_max: usize, ends: &Ends) -> Malformed {
+        let (seems, id) = ends.read();
+        let (kind, id) = match seems {
+            Seems::Request => (MalformedKind::TooLong, id),
+            Seems::Response => (MalformedKind::Response, id),
+            Seems::Unknown => (MalformedKind::TooLong, None),
+        };
+        let error = ErrorObject::invalid_request(format!("line is longer than {line_max} bytes"));
+        Malformed { kind, id, error }
     }
 
     /// The response owed to the peer. A bad response is owed none: its id is one of ours, and an

@@ -205,8 +205,8 @@ fn nesting_of_any_depth_does_not_exhaust_the_stack() {
 }
 
 #[test]
-fn a_line_too_long_is_answered_without_an_id() {
-    let answer = Malformed::too_long(10).answer();
+fn a_line_too_long_that_tells_no_id_is_answered_without_one() {
+    let answer = Malformed::too_long(10, &Ends::of(b"xxxxxxxxxxx")).answer();
     let expected = ErrorObject::invalid_request("line is longer than 10 bytes");
     assert_eq!(
         answer,

@@ -172,8 +172,8 @@ impl Incoming {
     fn route(&mut self, frame: Frame) -> Option<Received> {
         let (parsed, raw) = match frame {
             Frame::Line(line) => (Message::parse(&line), line),
-            Frame::TooLong => (
-                Err(Malformed::too_long(self.shared.limits.line_max)),
+            Frame::TooLong(ends) => (
+                Err(Malformed::too_long(self.shared.limits.line_max, &ends)),
                 Bytes::new(),
             ),
         };

@@ -96,7 +96,7 @@ async fn a_line_of_ten_mebibytes_is_answered_and_one_byte_more_is_refused() {
         (
             LINE_MAX + 1,
             format!(
-                r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32600,"message":"line is longer than {LINE_MAX} bytes"}}}}"#
+                r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":-32600,"message":"line is longer than {LINE_MAX} bytes"}}}}"#
             ),
         ),
     ] {
@@ -106,6 +106,25 @@ async fn a_line_of_ten_mebibytes_is_answered_and_one_byte_more_is_refused() {
         wire.write(PING).await;
         assert_eq!(wire.line().await, PONG);
     }
+}
+
+#[tokio::test]
+async fn whoever_waits_for_an_answer_that_is_too_long_is_told_so_and_the_next_one_comes() {
+    let (mut wire, peer, incoming) = Wire::new(1 << 20, Limits::default());
+    tokio::spawn(serve(incoming));
+    let waiting = tokio::spawn(peer.call("m", &()));
+    let asked = wire.line().await;
+    assert_eq!(asked, r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#);
+    let filler = "x".repeat(LINE_MAX);
+    wire.write(format!(
+        "{{\"jsonrpc\":\"2.0\",\"result\":\"{filler}\",\"id\":1}}\n"
+    ))
+    .await;
+    let told = waiting.await.unwrap();
+    let words = format!("{told:?}");
+    assert!(words.contains("line is longer"), "{words}");
+    wire.write(PING).await;
+    assert_eq!(wire.line().await, PONG);
 }
 
 #[tokio::test]
