@@ -5,7 +5,7 @@ use rmcp::{
     model::{ProgressNotificationParam, ProgressToken},
     service::{Peer, RequestContext},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::debug;
 
 /// The right to lend folders of this machine, which the right to MCP does not bring along.
@@ -17,6 +17,8 @@ const PEERS_RIGHT: &str = "peers";
 /// The client's side of one tool call.
 #[derive(Debug)]
 pub(crate) struct Caller {
+    /// What is done for it, also after it was answered.
+    calls: TaskTracker,
     /// The call was cancelled.
     request: CancellationToken,
     /// The client is gone, or we are told to end.
@@ -33,7 +35,11 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    pub(crate) fn new(context: &RequestContext<RoleServer>, gone: CancellationToken) -> Self {
+    pub(crate) fn new(
+        context: &RequestContext<RoleServer>,
+        gone: CancellationToken,
+        calls: TaskTracker,
+    ) -> Self {
         let parts = context.extensions.get::<axum::http::request::Parts>();
         let caller = parts.map(|parts| parts.extensions.get::<engine::Caller>());
         let may = |right: &str| match caller {
@@ -43,12 +49,18 @@ impl Caller {
         Self {
             may_lend: may(LEND_RIGHT),
             may_ask_peers: may(PEERS_RIGHT),
-            request: context.ct.clone(),
+            calls,
+            request: context.ct.child_token(),
             gone,
             peer: context.peer.clone(),
             token: context.meta.get_progress_token(),
             told: 0,
         }
+    }
+
+    /// What makes it leave before it does by itself, and where work for it goes on to its end.
+    pub(crate) fn dismissal(&self) -> (CancellationToken, TaskTracker) {
+        (self.request.clone(), self.calls.clone())
     }
 
     pub(crate) fn may_lend(&self) -> bool {

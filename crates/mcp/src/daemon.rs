@@ -37,7 +37,11 @@ pub(crate) struct Link {
 /// What came while nobody asked for it.
 #[derive(Debug)]
 pub(crate) enum Came {
-    Event(Event),
+    Event {
+        event: Event,
+        /// It is the beginning of a turn that was asked for on this connection.
+        own: bool,
+    },
     /// Something that is not for us.
     Nothing,
     /// The daemon is gone.
@@ -158,7 +162,7 @@ impl Link {
                 params: Some(params),
                 ..
             }) if method == SESSION_EVENT => match serde_json::from_str::<Notice>(params.get()) {
-                Ok(notice) => Came::Event(notice.event),
+                Ok(Notice { event, own }) => Came::Event { event, own },
                 Err(_) => Came::Nothing, // An event of a newer daemon.
             },
             Some(

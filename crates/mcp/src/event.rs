@@ -6,6 +6,9 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize)]
 pub(crate) struct Notice {
     pub(crate) event: Event,
+    /// It is the beginning of a turn that we have asked for.
+    #[serde(default)]
+    pub(crate) own: bool,
 }
 
 /// One event; kinds that say nothing here, or that a newer daemon has, are `Other`.

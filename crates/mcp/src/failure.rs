@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, error::Error};
 
 use rmcp::{
     ErrorData,
-    model::{CallToolResult, ContentBlock, ErrorCode as ProtocolCode, MetaObject},
+    model::{CallToolResult, ContentBlock, CustomRequest, ErrorCode as ProtocolCode, MetaObject},
 };
 use serde_json::{Value, json};
 use wire::daemon::ErrorCode;
 
-use crate::daemon::DaemonError;
+use crate::{daemon::DaemonError, lines::UNREADABLE};
 
 /// No daemon answers.
 const DAEMON_NOT_RUNNING: &str = "DAEMON_NOT_RUNNING";
@@ -31,7 +31,15 @@ const SERVED: [&str; 5] = [
 ];
 
 /// The answer to a request that the library could make nothing of.
-pub(crate) fn unknown_or_misshapen(method: &str) -> ErrorData {
+pub(crate) fn unknown_or_misshapen(request: &CustomRequest) -> ErrorData {
+    let method = request.method.as_str();
+    if method == UNREADABLE {
+        let why = request
+            .params
+            .as_ref()
+            .and_then(|params| params["why"].as_str());
+        return ErrorData::invalid_request(why.unwrap_or_default().to_owned(), None);
+    }
     match SERVED.contains(&method) {
         true => ErrorData::invalid_params(
             format!("the params of {method} are not of the shape that it takes"),
@@ -71,6 +79,14 @@ impl Failure {
 
     pub(crate) fn cancelled() -> Self {
         Self::new(TURN_CANCELLED, "the turn was cancelled")
+    }
+
+    /// A turn that was not over in time.
+    pub(crate) fn late(limit_ms: u64) -> Self {
+        let message = format!(
+            "the agent did not finish within {limit_ms} ms; its turn is ended and the agent removed"
+        );
+        Self::new(ErrorCode::GenericBusiness.name(), message)
     }
 
     /// A turn that ended in failure.

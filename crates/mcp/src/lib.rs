@@ -10,6 +10,7 @@ mod event;
 mod failure;
 mod http;
 mod leftovers;
+mod lines;
 mod node;
 mod office;
 mod progress;

@@ -35,6 +35,7 @@ use tracing::{debug, info, warn};
 use crate::{
     caller::Caller,
     failure,
+    lines::Lines,
     server::{ServeError, Watched},
 };
 
@@ -74,7 +75,7 @@ pub async fn serve_office(
         is_initialized: Arc::default(),
     };
     let reader = Watched {
-        reader,
+        reader: Lines::new(reader),
         gone: shop.gone.clone(),
     };
     let transport = AsyncRwTransport::new_server(reader, writer);
@@ -160,7 +161,7 @@ impl Shop {
         context: &RequestContext<RoleServer>,
     ) -> Result<engine::ToolOutput, ToolError> {
         let cancel = call.cancel.clone();
-        let mut caller = Caller::new(context, self.gone.clone());
+        let mut caller = Caller::new(context, self.gone.clone(), self.calls.clone());
         let calling = self.source.call(call);
         tokio::pin!(calling);
         loop {
@@ -217,7 +218,7 @@ impl ServerHandler for Shop {
         request: CustomRequest,
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        Err(failure::unknown_or_misshapen(&request.method))
+        Err(failure::unknown_or_misshapen(&request))
     }
 
     async fn list_tools(

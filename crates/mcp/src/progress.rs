@@ -13,7 +13,6 @@ const TITLES_MAX: usize = 1024;
 /// What a turn has shown so far, and what of it nobody has been told yet.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    prompt: String,
     state: State,
     /// The end of the answer so far.
     text: String,
@@ -30,9 +29,8 @@ enum State {
 }
 
 impl Progress {
-    pub(crate) fn of(prompt: &str) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            prompt: prompt.to_owned(),
             state: State::Waiting,
             text: String::new(),
             text_is_new: false,
@@ -40,10 +38,11 @@ impl Progress {
         }
     }
 
-    /// Takes an event in. What is to be told at once is returned; text gathers until [`Progress::text`] takes it.
-    pub(crate) fn take(&mut self, event: Event) -> Option<String> {
+    /// Takes an event in; `own` is the beginning of our turn. What is to be told at once is returned; text gathers until
+    /// [`Progress::text`] takes it.
+    pub(crate) fn take(&mut self, event: Event, own: bool) -> Option<String> {
         match (self.state, &event) {
-            (State::Waiting, Event::TurnStarted { turn, prompt }) if *prompt == self.prompt => {
+            (State::Waiting, Event::TurnStarted { turn, .. }) if own => {
                 self.state = State::Running(*turn);
                 return Some("the agent has begun".to_owned());
             }
@@ -123,11 +122,18 @@ fn plan(entries: &[PlanEntry]) -> String {
 mod tests {
     use super::*;
 
-    fn started(turn: u64, prompt: &str) -> Event {
+    /// The words are the same for everybody: they do not tell whose turn it is.
+    fn started(turn: u64) -> Event {
         Event::TurnStarted {
             turn,
-            prompt: prompt.to_owned(),
+            prompt: "go on".to_owned(),
         }
+    }
+
+    fn begun(turn: u64) -> Progress {
+        let mut progress = Progress::new();
+        assert!(progress.take(started(turn), true).is_some());
+        progress
     }
 
     fn text(text: &str) -> Event {
@@ -138,13 +144,13 @@ mod tests {
 
     #[test]
     fn only_our_own_turn_is_told() {
-        let mut progress = Progress::of("ours");
+        let mut progress = Progress::new();
         let stop = || crate::event::Stop {
             reason: "end-turn".to_owned(),
             message: None,
         };
         let theirs = [
-            started(1, "theirs"),
+            started(1),
             text("not for us"),
             Event::TurnEnded {
                 turn: 1,
@@ -152,32 +158,32 @@ mod tests {
             },
         ];
         for event in theirs {
-            assert_eq!(progress.take(event), None);
+            assert_eq!(progress.take(event, false), None);
         }
-        assert!(progress.take(started(2, "ours")).is_some());
-        progress.take(text("a"));
-        progress.take(text("b"));
+        assert!(progress.take(started(2), true).is_some());
+        progress.take(text("a"), false);
+        progress.take(text("b"), false);
         assert_eq!(progress.text().as_deref(), Some("ab"));
         assert_eq!(progress.text(), None);
-        progress.take(Event::TurnEnded {
+        let ended = Event::TurnEnded {
             turn: 2,
             stop: stop(),
-        });
-        progress.take(text("of the next turn"));
+        };
+        progress.take(ended, false);
+        progress.take(text("of the next turn"), false);
         assert_eq!(progress.text(), None);
     }
 
     #[test]
     fn tools_and_plans_are_told_at_once() {
-        let mut progress = Progress::of("p");
-        progress.take(started(1, "p"));
+        let mut progress = begun(1);
         let call = Event::ToolCall {
             id: "t".to_owned(),
             title: "Write a.txt".to_owned(),
             status: "pending".to_owned(),
         };
         assert_eq!(
-            progress.take(call).as_deref(),
+            progress.take(call, false).as_deref(),
             Some("tool pending: Write a.txt")
         );
         let update = Event::ToolUpdate {
@@ -186,7 +192,7 @@ mod tests {
             status: Some("failed".to_owned()),
         };
         assert_eq!(
-            progress.take(update).as_deref(),
+            progress.take(update, false).as_deref(),
             Some("tool failed: Write a.txt")
         );
         let entry = |text: &str, status: &str| PlanEntry {
@@ -196,15 +202,17 @@ mod tests {
         let plan = Event::Plan {
             entries: vec![entry("read", "completed"), entry("write", "in-progress")],
         };
-        assert_eq!(progress.take(plan).as_deref(), Some("plan 1/2: write"));
+        assert_eq!(
+            progress.take(plan, false).as_deref(),
+            Some("plan 1/2: write")
+        );
     }
 
     #[test]
     fn a_long_answer_is_told_by_its_end() {
-        let mut progress = Progress::of("p");
-        progress.take(started(1, "p"));
+        let mut progress = begun(1);
         for _ in 0..3000 {
-            progress.take(text("ä"));
+            progress.take(text("ä"), false);
         }
         let told = progress.text().unwrap();
         assert!(told.len() <= TEXT_MAX + 4, "{}", told.len());

@@ -32,6 +32,7 @@ use crate::{
     daemon::Daemon,
     failure::{self, Failure},
     leftovers,
+    lines::Lines,
     node::Node,
     resources, tools,
 };
@@ -111,7 +112,7 @@ where
 {
     let server = Server::new(&config, &stop);
     let reader = Watched {
-        reader,
+        reader: Lines::new(reader),
         gone: server.gone.clone(),
     };
     let transport = AsyncRwTransport::new_server(reader, writer);
@@ -180,7 +181,7 @@ impl ServerHandler for Server {
         request: CustomRequest,
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        Err(failure::unknown_or_misshapen(&request.method))
+        Err(failure::unknown_or_misshapen(&request))
     }
 
     async fn list_tools(
@@ -207,7 +208,7 @@ impl ServerHandler for Server {
             return Ok(Failure::busy(message).into_result().into());
         };
         let _counted = self.calls.token();
-        let caller = Caller::new(&context, self.gone.clone());
+        let caller = Caller::new(&context, self.gone.clone(), self.calls.clone());
         let result = tools::call(name, request.arguments, &self.daemon, &self.node, caller);
         let result = result.await;
         Ok(result.into())

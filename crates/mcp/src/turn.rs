@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
-use wire::daemon::{PromptResult, SessionIdParams};
+use wire::daemon::{PromptResult, SessionCancelParams};
 
 use crate::{
     caller::Caller,
@@ -26,7 +26,6 @@ const CANCEL_GRACE: Duration = Duration::from_secs(4);
 #[derive(Debug)]
 pub(crate) struct Turn<'a, P> {
     pub(crate) session: &'a str,
-    pub(crate) prompt: &'a str,
     /// The method that takes it, and what it is given.
     pub(crate) method: &'a str,
     pub(crate) params: &'a P,
@@ -59,7 +58,7 @@ impl<P: Serialize> Turn<'_, P> {
         caller: &mut Caller,
     ) -> Result<PromptResult, TurnError> {
         let mut answer = pin!(link.peer.call(self.method, self.params));
-        let mut progress = Progress::of(self.prompt);
+        let mut progress = Progress::new();
         let mut tell_at = Instant::now();
         let mut waiting = Waiting::ForResult;
         loop {
@@ -86,7 +85,7 @@ impl<P: Serialize> Turn<'_, P> {
                 came = link.came() => match came {
                     Came::End => return Err(self.lost().into()),
                     Came::Nothing => {}
-                    Came::Event(event) => if let Some(line) = progress.take(event) {
+                    Came::Event { event, own } => if let Some(line) = progress.take(event, own) {
                         if let Some(text) = progress.text() {
                             caller.tell(text).await;
                         }
@@ -106,8 +105,9 @@ impl<P: Serialize> Turn<'_, P> {
 
     /// Asks the daemon to cancel; that it did is seen by the turn's end.
     async fn cancel(&self, peer: &Peer) {
-        let params = SessionIdParams {
+        let params = SessionCancelParams {
             session_id: self.session.to_owned(),
+            own: true,
         };
         let id = peer.fresh_id();
         let line =

@@ -452,6 +452,67 @@ fn lines_that_are_no_message_do_not_end_the_server() {
 }
 
 #[test]
+fn a_request_that_cannot_be_read_is_answered_with_its_id() {
+    let daemon = node().start();
+    let mut server = Server::initialized(&daemon);
+    let filler = "x".repeat(11 * 1024 * 1024);
+    for (line, code) in [
+        (
+            r#"{"jsonrpc":"2.0","id":"odd","method":"tools/call","params":[]}"#.to_owned(),
+            -32602,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":"odd","method":"tools/call","params":["rm"]}"#.to_owned(),
+            -32602,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":"odd","method":"tools/call","params":7}"#.to_owned(),
+            -32600,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":"odd","method":7}"#.to_owned(),
+            -32600,
+        ),
+        (
+            format!(
+                r#"{{"jsonrpc":"2.0","id":"odd","method":"tools/call","params":{{"name":"{filler}"}}}}"#
+            ),
+            -32600,
+        ),
+        (
+            format!(
+                r#"{{"jsonrpc":"2.0","method":"tools/call","params":{{"name":"{filler}"}},"id":"odd"}}"#
+            ),
+            -32600,
+        ),
+    ] {
+        server.write(&line);
+        let answer = server.read();
+        assert_eq!(answer["id"], "odd", "{line:.200}: {answer}");
+        assert_eq!(answer["error"]["code"], code, "{line:.200}: {answer}");
+        assert!(!server.ok("tools/list", json!({}))["tools"].is_null());
+    }
+}
+
+#[test]
+fn a_run_is_answered_at_its_limit_however_long_its_agent_takes() {
+    let daemon = node().start();
+    // It never says that it is there, and does not go when it is told to.
+    daemon.template(
+        "mute",
+        json!({"backend": {"type": "custom", "config": {"executablePath": "/bin/sh",
+            "args": ["-c", "trap '' TERM; while :; do sleep 0.1; done"], "protocol": "acp"}}, "startTimeoutMs": 600_000}),
+    );
+    let mut server = Server::initialized(&daemon);
+    let arguments = json!({"template": "mute", "prompt": "hi", "timeoutMs": 300});
+    let late = server.tool("agentcraft_run_agent", arguments);
+    assert_eq!(late["isError"], true, "{late}");
+    let words = late["content"][0]["text"].as_str().unwrap();
+    assert!(words.contains("300 ms"), "{words}");
+    eventually("its agent is removed", || agents(&daemon) == 0);
+}
+
+#[test]
 fn a_session_of_another_agent_is_refused_and_a_busy_one_is_not_disturbed() {
     let daemon = node().start();
     templates(&daemon);

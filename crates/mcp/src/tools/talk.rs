@@ -1,8 +1,9 @@
 //! The tools that take turns: with an agent that exists, and with one made just for it.
 
-use std::{collections::BTreeMap, num::NonZeroU64};
+use std::{collections::BTreeMap, num::NonZeroU64, time::Duration};
 
 use rmcp::model::CallToolResult;
+use tokio::{sync::oneshot, time::timeout};
 use tracing::warn;
 use wire::daemon::{
     AgentMeta, CreateParams, DestroyParams, ErrorCode, NameParams, Overrides, PromptResult,
@@ -42,12 +43,11 @@ pub(super) async fn prompt(
     };
     let params = SessionPromptParams {
         session_id: session.clone(),
-        text: message.clone(),
+        text: message,
         queue: false,
     };
     let turn = Turn {
         session: &session,
-        prompt: &message,
         method: "session.prompt",
         params: &params,
     };
@@ -123,31 +123,47 @@ async fn start(link: &mut Link, agent: &str) -> Result<(), DaemonError> {
     }
 }
 
+/// Answers when the limit is over, however long what was begun takes to be ended and removed.
 pub(super) async fn run(
     arguments: Result<RunAgent, Failure>,
     daemon: &Daemon,
-    mut caller: Caller,
+    caller: Caller,
 ) -> Result<CallToolResult, Failure> {
     let RunAgent {
         template,
         prompt,
         timeout_ms,
     } = arguments?;
-    let mut link = daemon.connect().await?;
-    let name = create(&mut link, template).await?;
-    let options = RunOptions {
-        timeout_ms: timeout_ms.map(NonZeroU64::get),
-        ..RunOptions::default()
+    let limit_ms = timeout_ms.map(NonZeroU64::get);
+    let (dismiss, calls) = caller.dismissal();
+    let (ended, has_ended) = oneshot::channel();
+    let (removed, is_removed) = oneshot::channel::<()>();
+    let daemon = daemon.clone();
+    calls.spawn(async move {
+        let _removed = removed;
+        let task = Task {
+            template,
+            prompt,
+            limit_ms,
+        };
+        task.carry_out(&daemon, caller, ended).await;
+    });
+    let lost = || Err(Failure::turn("the call was given up"));
+    let within_limit = async {
+        let outcome = has_ended.await.unwrap_or_else(|_| lost());
+        (outcome, is_removed)
     };
-    let outcome = run_once(&mut link, &mut caller, &name, prompt, options).await;
-    // On a connection of its own: the first one may be what failed.
-    let params = DestroyParams {
-        name: name.clone(),
-        force: true,
+    let (outcome, is_removed) = match limit_ms {
+        None => within_limit.await,
+        Some(limit) => match timeout(Duration::from_millis(limit), within_limit).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                dismiss.cancel();
+                return Err(Failure::late(limit));
+            }
+        },
     };
-    if let Err(error) = daemon.call::<Success>("agent.destroy", &params).await {
-        warn!(name, error = %chain(&error), "could not destroy the agent of a run");
-    }
+    let _ = is_removed.await; // It is told by being dropped.
     let ended = succeeded(outcome?)?;
     let run = Run {
         response: ended.response,
@@ -162,6 +178,50 @@ pub(super) async fn run(
         ));
     }
     result(text, &run)
+}
+
+/// What a run is asked to do.
+struct Task {
+    template: String,
+    prompt: String,
+    limit_ms: Option<u64>,
+}
+
+impl Task {
+    /// Makes the agent, has it do the task, says how that ended, and removes the agent.
+    async fn carry_out(
+        self,
+        daemon: &Daemon,
+        mut caller: Caller,
+        ended: oneshot::Sender<Result<PromptResult, Failure>>,
+    ) {
+        let made = async {
+            let mut link = daemon.connect().await?;
+            let name = create(&mut link, self.template).await?;
+            Ok::<_, Failure>((link, name))
+        };
+        let (mut link, name) = match made.await {
+            Ok(made) => made,
+            Err(failure) => {
+                let _ = ended.send(Err(failure)); // Whoever asked has left.
+                return;
+            }
+        };
+        let options = RunOptions {
+            timeout_ms: self.limit_ms,
+            ..RunOptions::default()
+        };
+        let outcome = run_once(&mut link, &mut caller, &name, self.prompt, options).await;
+        let _ = ended.send(outcome); // As above.
+        // On a connection of its own: the first one may be what failed.
+        let params = DestroyParams {
+            name: name.clone(),
+            force: true,
+        };
+        if let Err(error) = daemon.call::<Success>("agent.destroy", &params).await {
+            warn!(name, error = %chain(&error), "could not destroy the agent of a run");
+        }
+    }
 }
 
 /// An agent for one run. It carries our mark, so that whoever comes after us removes it if we are killed.
@@ -196,13 +256,12 @@ async fn run_once(
     options.session_id = Some(session.clone());
     let params = RunParams {
         name: Some(name.to_owned()),
-        prompt: prompt.clone(),
+        prompt,
         options,
         ..RunParams::default()
     };
     let turn = Turn {
         session: &session,
-        prompt: &prompt,
         method: "agent.run",
         params: &params,
     };
