@@ -282,7 +282,10 @@ impl Engine {
     ) -> Result<Resolved, EngineError> {
         self.refuse_when_closing()?;
         let (agent, created) = match (self.agent(name.as_str()), template) {
-            (Ok(agent), _) => (agent, false),
+            (Ok(agent), _) => {
+                self.handle(name.as_str())?.ask(Command::Settle).await?;
+                (agent, false)
+            }
             (Err(_), Some(template)) => (
                 self.create(Create {
                     name: name.clone(),

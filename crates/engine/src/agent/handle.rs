@@ -27,6 +27,8 @@ pub(crate) enum Command {
         force: Force,
     },
     Shutdown,
+    /// Nothing, but that what has happened is shown.
+    Settle,
 }
 
 /// What the tasks that act for an agent report.
@@ -42,6 +44,8 @@ pub(crate) enum Event {
     Exited {
         exit: Exit,
     },
+    /// The process of a client has ended, and nobody has said why.
+    Lost,
 }
 
 /// The way to an agent's task.

@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use domain::{
     Timestamp,
-    lifecycle::{Force, Input, Lifecycle, Process},
+    lifecycle::{Exit, Force, Input, Lifecycle, Process},
 };
 use platform::{ProcessRef, Tasks, crash};
 use store::{Change, Entry, Store};
@@ -38,6 +38,9 @@ const EVENTS_MAX: usize = 8;
 
 /// How long a full disk has before a record is written again.
 const KEEP_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long whoever ended a client's process on purpose has to say so, which they can only after it has ended.
+const SAY_SO: Duration = Duration::from_secs(3);
 
 /// What an agent needs of its surroundings.
 #[derive(Debug)]
@@ -79,6 +82,7 @@ pub(crate) fn spawn(
         process: None,
         driver: None,
         watching: None,
+        lost_at: None,
         restart_at: None,
         keep_again_at: None,
         waiting: Waiting::default(),
@@ -110,6 +114,8 @@ struct AgentTask {
     process: Option<process::Ending>,
     driver: Option<Arc<dyn Driver>>,
     watching: Option<CancellationToken>,
+    /// When a client's process that has ended counts as lost.
+    lost_at: Option<Instant>,
     restart_at: Option<Instant>,
     /// When the record is written again that could not be written before.
     keep_again_at: Option<Instant>,
@@ -128,6 +134,7 @@ impl AgentTask {
     ) {
         while !self.gone {
             let (restart_at, keep_again_at) = (self.restart_at, self.keep_again_at);
+            let lost_at = self.lost_at;
             tokio::select! { biased;
                 () = stop.cancelled() => break,
                 Some(event) = events.recv() => self.on_event(event).await,
@@ -136,6 +143,7 @@ impl AgentTask {
                     None => break, // Every handle is gone.
                 },
                 () = due(keep_again_at) => self.keep_again().await,
+                () = due(lost_at) => self.lose().await,
                 () = due(restart_at) => {
                     self.restart_at = None;
                     self.try_input(Input::RestartDue).await;
@@ -174,12 +182,30 @@ impl AgentTask {
                 self.watching = None;
                 Input::Exited { exit }
             }
+            Event::Lost => {
+                self.watching = None;
+                self.lost_at = Some(Instant::now() + SAY_SO);
+                return;
+            }
         };
         self.try_input(input).await;
     }
 
+    /// Nobody has said that the end of a client's process was wanted.
+    async fn lose(&mut self) {
+        if self.lost_at.take().is_some() {
+            let exit = Exit::Unknown;
+            self.try_input(Input::Exited { exit }).await;
+        }
+    }
+
     async fn on_command(&mut self, command: Command, reply: Reply) {
         self.not_removed = None;
+        match command {
+            Command::Detach { .. } => self.lost_at = None,
+            // Whoever wants something of it now finds it as it is.
+            _ => self.lose().await,
+        }
         let (result, until) = match command {
             Command::Start => (self.start().await, Some(Until::Started)),
             Command::Stop => (self.input(Input::Stop).await, Some(Until::Stopped)),
@@ -194,6 +220,7 @@ impl AgentTask {
                 refused => (refused, None),
             },
             Command::Destroy { force } => (self.destroy(force).await, Some(Until::Destroyed)),
+            Command::Settle => (Ok(()), None),
         };
         match (result, until) {
             (Err(error), _) => answer(reply, Err(error)),

@@ -42,6 +42,47 @@ fn the_end_of_input_in_the_middle_of_a_prompt() {
     nothing_is_left(&daemon, "stopped");
 }
 
+/// The states that the agent was said to be in, in their order.
+fn told(daemon: &TestDaemon) -> Vec<String> {
+    let rows = daemon.client().ok("journal.query", json!({"agent": "a1"}));
+    let kinds = rows.as_array().unwrap().iter();
+    let kinds = kinds.map(|row| row["kind"].as_str().unwrap().to_owned());
+    kinds.filter(|kind| kind.starts_with("agent.")).collect()
+}
+
+#[test]
+fn an_end_that_was_wanted_is_no_crash_in_the_journal_and_one_that_was_not_is() {
+    let daemon = with_script("read line; exit $line");
+    for wanted in [true, true, false] {
+        let mut editor = Editor::open(&daemon, &["a1"]);
+        editor.write(if wanted { b"0\n" } else { b"3\n" });
+        let output = editor.wait();
+        assert_eq!(output.code == 0, wanted, "{}", output.stderr);
+        nothing_is_left(&daemon, if wanted { "stopped" } else { "crashed" });
+        let crashes = told(&daemon);
+        let crashes = crashes.iter().filter(|kind| *kind == "agent.crashed");
+        assert_eq!(crashes.count(), usize::from(!wanted), "{:?}", told(&daemon));
+    }
+    // Whoever comes at once gets the agent itself and no copy of it.
+    let mut editor = Editor::open(&daemon, &["a1"]);
+    editor.write(b"3\n");
+    editor.wait();
+    let mut editor = Editor::open(&daemon, &["a1"]);
+    editor.write(b"0\n");
+    let output = editor.wait();
+    assert!(!output.stderr.contains("is busy"), "{}", output.stderr);
+    let closed = with_builtin();
+    for editor in two_at_work(&closed) {
+        editor.close();
+    }
+    nothing_is_left(&closed, "stopped");
+    assert!(
+        !told(&closed).contains(&"agent.crashed".to_owned()),
+        "{:?}",
+        told(&closed)
+    );
+}
+
 #[test]
 fn a_signal() {
     let daemon = with_builtin();

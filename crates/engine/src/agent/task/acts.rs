@@ -74,7 +74,7 @@ impl AgentTask {
                 () = stop.cancelled() => {}
                 () = unwatched.cancelled() => {}
                 () = process.exited() => {
-                    let _ = events.send(Event::Exited { exit: Exit::Unknown }).await; // The agent may be gone too.
+                    let _ = events.send(Event::Lost).await; // The agent may be gone too.
                 }
             }
         });
