@@ -360,7 +360,7 @@ fn stray(client: &Client, malformed: Malformed, raw: &[u8]) {
     );
     if let (true, Some(id)) = (is_answer, &malformed.id) {
         client.answer(id, Err(Unanswered::Malformed(malformed.error.message)));
-    } else if malformed.kind == MalformedKind::TooLong {
+    } else if malformed.kind == MalformedKind::TooLong && malformed.id.is_none() {
         client.sessions.notice(&format!(
             "The agent sent a line of more than {LINE_MAX} bytes. It was left out; if the turn does not end, cancel it."
         ));

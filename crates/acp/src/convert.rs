@@ -120,13 +120,13 @@ fn name_in_id(id: &str) -> Option<&str> {
     is_one.then_some(name)
 }
 
-/// The options of a permission. One of a kind we do not know is left out: nobody here could say what it allows.
+/// The options of a permission. What one of a kind that we do not know allows, only whoever chooses it can say.
 pub(crate) fn options(options: &Value) -> Vec<AskOption> {
     let option = |value: &Value| {
         let id = text(value, "optionId")?.to_owned();
         Some(AskOption {
             name: text(value, "name").unwrap_or(&id).to_owned(),
-            kind: option_kind(text(value, "kind")?)?,
+            kind: option_kind(text(value, "kind").unwrap_or_default()),
             id,
         })
     };
@@ -234,14 +234,14 @@ fn tool_content(value: &Value) -> Option<ToolContent> {
     }
 }
 
-fn option_kind(word: &str) -> Option<OptionKind> {
-    Some(match word {
+fn option_kind(word: &str) -> OptionKind {
+    match word {
         "allow_once" => OptionKind::AllowOnce,
         "allow_always" => OptionKind::AllowAlways,
         "reject_once" => OptionKind::RejectOnce,
         "reject_always" => OptionKind::RejectAlways,
-        _ => return None,
-    })
+        _ => OptionKind::Other,
+    }
 }
 
 fn plan(update: &Value) -> Option<Vec<PlanEntry>> {

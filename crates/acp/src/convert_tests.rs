@@ -211,7 +211,7 @@ fn only_costs_in_dollars_are_costs() {
 }
 
 #[test]
-fn options_of_an_unknown_kind_are_left_out() {
+fn an_option_of_an_unknown_kind_is_neither_a_yes_nor_a_no() {
     let value = json!([
         { "optionId": "a", "name": "Allow", "kind": "allow_once" },
         { "optionId": "b", "kind": "reject_always" },
@@ -227,6 +227,7 @@ fn options_of_an_unknown_kind_are_left_out() {
     let expected = [
         option("a", "Allow", OptionKind::AllowOnce),
         option("b", "b", OptionKind::RejectAlways),
+        option("c", "Maybe", OptionKind::Other),
     ];
     assert_eq!(options(&value), expected);
     assert_eq!(options(&json!({})), []);

@@ -90,9 +90,10 @@ where
         Err(error) => return Err(DriverError::Program { why: chain(&error) }),
     };
     // A stray line (a log, a banner) asked nothing; an agent that logs what it cannot place would answer for ever. A request
-    // that cannot be read is waited for.
+    // that cannot be read, or is too long to be, is waited for.
     let answer = |malformed: &Malformed| {
-        let is_request = malformed.kind == MalformedKind::Request && malformed.id.is_some();
+        let of_request = [MalformedKind::Request, MalformedKind::TooLong];
+        let is_request = of_request.contains(&malformed.kind) && malformed.id.is_some();
         is_request.then(|| malformed.error.clone())
     };
     let (peer, incoming) =

@@ -10,6 +10,10 @@ use serde_json::{
 
 use crate::{asking::Asking, convert, requests::parsed, sessions::Sessions};
 
+/// The modes of a question.
+const FORM: &str = "form";
+pub(crate) const ADDRESS: &str = "url";
+
 /// A question to whoever the session belongs to.
 #[derive(Debug)]
 pub(crate) struct Question {
@@ -26,18 +30,21 @@ enum Form {
     Field { name: String, text: bool },
     /// The answer is the whole object.
     Object,
+    /// An address to open; any answer says that it was.
+    Address,
 }
 
 impl Question {
-    /// Only forms are understood, as we said in the handshake; and only those of a session reach somebody.
+    /// Forms and addresses are understood, as we said in the handshake; and only those of a session reach somebody.
     pub(crate) fn read(
         sessions: &Sessions,
         params: Option<&RawValue>,
     ) -> Result<Question, ErrorObject> {
         let value = parsed(params);
-        if let Some(mode) = convert::text(&value, "mode").filter(|mode| *mode != "form") {
+        let mode = convert::text(&value, "mode").unwrap_or(FORM);
+        if ![FORM, ADDRESS].contains(&mode) {
             return Err(ErrorObject::invalid_params(format!(
-                "questions of mode {mode:?} are not supported, only forms"
+                "questions of mode {mode:?} are not supported, only forms and addresses"
             )));
         }
         let session = convert::text(&value, "sessionId").unwrap_or_default();
@@ -45,11 +52,17 @@ impl Question {
             ErrorObject::invalid_params(format!("there is no session {session:?}"))
         })?;
         let schema = &value["requestedSchema"];
-        let form = Form::of(schema);
+        let message = convert::text(&value, "message").unwrap_or_default();
+        let (form, text) = match mode {
+            ADDRESS => {
+                let address = convert::text(&value, "url").unwrap_or_default();
+                let text = format!("{message}\n{address}\n(open it, then answer with anything)");
+                (Form::Address, text)
+            }
+            _ => (Form::of(schema), message.to_owned()),
+        };
         let kind = AskKind::Question {
-            text: convert::text(&value, "message")
-                .unwrap_or_default()
-                .to_owned(),
+            text,
             schema: form.schema(schema),
         };
         Ok(Question {
@@ -68,6 +81,9 @@ impl Question {
             return Ok(words);
         }
         let content = match answer {
+            Answer::Text { .. } if self.form == Form::Address => {
+                return to_raw_value(&json!({ "action": "accept" }));
+            }
             Answer::Text { text } => self.form.content(&text),
             Answer::Declined if asking.is_over() => {
                 return to_raw_value(&json!({ "action": "cancel" }));
@@ -101,7 +117,7 @@ impl Form {
 
     /// The schema, where the answer is more than a line of text.
     fn schema(&self, schema: &Value) -> Option<String> {
-        let line = matches!(self, Form::Field { text: true, .. });
+        let line = matches!(self, Form::Field { text: true, .. } | Form::Address);
         (!line && schema.is_object()).then(|| schema.to_string())
     }
 
@@ -112,7 +128,7 @@ impl Form {
         match (self, parsed) {
             (Form::Field { name, text: true }, _) => Some(field(name, text.into())),
             (Form::Object, Some(Value::Object(object))) => Some(object),
-            (Form::Object, _) => None,
+            (Form::Object | Form::Address, _) => None,
             (Form::Field { name, .. }, Some(Value::Object(object)))
                 if object.contains_key(name) =>
             {

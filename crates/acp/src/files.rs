@@ -64,6 +64,15 @@ impl Workspace {
         })
     }
 
+    /// Refuses a path that leads out of the workspace, by its words or by a link.
+    fn check(&self, path: &Path) -> Result<(), ErrorObject> {
+        let relative = self.relative(path)?;
+        match self.folder.metadata(&relative) {
+            Err(error @ ConfinedError::Outside { .. }) => Err(refusal(path, &error)),
+            Ok(_) | Err(_) => Ok(()), // What is missing may be made.
+        }
+    }
+
     /// A folder in the workspace, as a path to start a process in.
     pub(crate) fn directory(&self, path: &Path) -> Result<PathBuf, ErrorObject> {
         let relative = self.relative(path)?;
@@ -119,6 +128,13 @@ impl Files {
     /// and take every error for a reason to give up.
     pub(crate) fn read_missing_as_empty(&self) {
         self.missing_is_empty.store(true, Ordering::Relaxed);
+    }
+
+    /// Refuses what cannot be done whoever allows it, before anybody is asked.
+    pub(crate) async fn check(&self, tasks: &Tasks, params: &Value) -> Result<(), ErrorObject> {
+        let path = path(params)?;
+        let place = Arc::clone(&self.place);
+        self.work(tasks, move || place.check(&path)).await
     }
 
     pub(crate) async fn read(&self, tasks: &Tasks, params: &Value) -> Result<Value, ErrorObject> {

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::{convert, sessions::Sessions};
 
-/// What our own asks are called, beside the agent's own ids.
-pub(crate) const ACT: &str = "client-act";
+/// What the ids of our own asks begin with, beside the agent's own.
+pub(crate) const ACT: &str = "client-act-";
 
 const ALLOW: &str = "allow_once";
 
@@ -99,7 +99,8 @@ fn act(kind: ToolKind, title: String, path: Option<&str>, input: Value) -> ToolC
         line: None,
     });
     ToolCall {
-        id: ACT.to_owned(),
+        // Of its own, for whoever is asked two things at once, and never used again in the history of a session.
+        id: format!("{ACT}{}", platform::owner::fresh_id()),
         title,
         name: None,
         kind,

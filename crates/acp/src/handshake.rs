@@ -4,7 +4,7 @@ use agent_client_protocol_schema::{
     ProtocolVersion,
     v1::{
         ClientCapabilities, ElicitationCapabilities, ElicitationFormCapabilities,
-        FileSystemCapabilities, Implementation, InitializeRequest,
+        ElicitationUrlCapabilities, FileSystemCapabilities, Implementation, InitializeRequest,
     },
 };
 use engine::DriverError;
@@ -33,7 +33,10 @@ pub(crate) fn request() -> InitializeRequest {
     let files = FileSystemCapabilities::new()
         .read_text_file(true)
         .write_text_file(true);
-    let questions = ElicitationCapabilities::new().form(ElicitationFormCapabilities::default());
+    // Whether somebody is there who can open an address is known only when it is asked for.
+    let questions = ElicitationCapabilities::new()
+        .form(ElicitationFormCapabilities::default())
+        .url(ElicitationUrlCapabilities::default());
     let capabilities = ClientCapabilities::new()
         .fs(files)
         .terminal(true)
@@ -102,7 +105,10 @@ mod tests {
             json!({ "readTextFile": true, "writeTextFile": true })
         );
         assert_eq!(capabilities["terminal"], true);
-        assert_eq!(capabilities["elicitation"], json!({ "form": {} }));
+        assert_eq!(
+            capabilities["elicitation"],
+            json!({ "form": {}, "url": {} })
+        );
     }
 
     #[test]

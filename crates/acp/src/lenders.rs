@@ -64,7 +64,7 @@ impl Lenders {
 
 #[cfg(test)]
 mod tests {
-    use engine::NativeRequest;
+    use engine::{Backlog, NativeRequest};
     use tokio::sync::mpsc;
 
     use super::*;
@@ -74,6 +74,7 @@ mod tests {
         let instead = vec!["fs/read_text_file"];
         let lent = Lent {
             to,
+            backlog: Backlog::default(),
             instead,
             client: number,
             at_work,

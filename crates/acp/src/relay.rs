@@ -44,6 +44,7 @@ impl Relay {
             params: params.map(convert::raw),
             after: self.after,
             answer: Some(answer),
+            place: None,
         };
         let gone = || ErrorObject::internal("the client has gone");
         self.client.to.send(request).await.map_err(|_| gone())?;
@@ -58,16 +59,21 @@ impl Relay {
         }
     }
 
-    /// Tells what belongs to no conversation. A client that is far behind misses it, as it would miss a broadcast.
+    /// Tells what belongs to no conversation. A client that is so far behind that there is no room for it is told that it
+    /// missed something.
     pub(crate) fn tell(self, method: &str, params: Option<&RawValue>) {
+        let length = params.map_or(0, |params| params.get().len()) + method.len();
+        let Some(place) = self.client.backlog.place(length) else {
+            tracing::debug!(method, "a client missed a notification");
+            return;
+        };
         let told = NativeRequest {
             method: method.to_owned(),
             params: params.map(convert::raw),
             after: self.after,
             answer: None,
+            place: Some(place),
         };
-        if self.client.to.try_send(told).is_err() {
-            tracing::debug!(method, "a client missed a notification");
-        }
+        let _ = self.client.to.try_send(told); // It has left: what waits is bounded by its bytes before its number.
     }
 }

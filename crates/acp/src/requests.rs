@@ -18,7 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     client::Client, convert, elicitation::Question, files::Files, grants, lenient,
-    permission::Permission, relay::Relay, sessions::named_session, terminal::Terminals,
+    members::with_session, permission::Permission, relay::Relay, sessions::named_session,
+    terminal::Terminals,
 };
 
 /// Requests carried out at a time. Most wait for a person or a process, and no agent has this many of those.
@@ -139,6 +140,9 @@ impl Requests {
 
     fn understand(&self, method: String, params: Option<&RawValue>) -> Work {
         let sessions = &self.client.sessions;
+        let parent = named_session(params).and_then(|id| sessions.parent(&id));
+        let adopted = parent.and_then(|parent| with_session(params?.get(), &parent));
+        let params = adopted.as_deref().or(params);
         let refuse = |error| Work::Refuse(error);
         let asks = ["session/request_permission", "elicitation/create"];
         let relay = match asks.contains(&method.as_str()) {
@@ -193,6 +197,7 @@ impl Requests {
                 self.files.read(&self.tasks, &params).await?
             }
             Work::Write(params) => {
+                self.files.check(&self.tasks, &params).await?;
                 let act = grants::write(&params);
                 grants::permit(&self.client.sessions, &params, act).await?;
                 self.files.write(&self.tasks, &params).await?
@@ -234,6 +239,7 @@ impl Requests {
                 let cwd = self.client.sessions.cwd(session).ok_or_else(|| {
                     ErrorObject::invalid_params(format!("there is no session {session:?}"))
                 })?;
+                terminals.check(params)?;
                 grants::permit(&self.client.sessions, params, grants::run(params)).await?;
                 terminals.create(session, &cwd, params).await
             }

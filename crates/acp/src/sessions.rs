@@ -265,6 +265,23 @@ impl Sessions {
         }
     }
 
+    /// Whose session a request is about that names this one: an agent may open sessions of its own within a turn, and what it
+    /// asks in one of those is asked for whoever is at work. With more than one at work nobody can tell.
+    pub(crate) fn parent(&self, id: &str) -> Option<String> {
+        let table = self.lock();
+        if table.open.contains_key(id) {
+            return None;
+        }
+        let mut working = table
+            .open
+            .iter()
+            .filter(|(_, session)| session.lenders.is_in_turn());
+        match (working.next(), working.next()) {
+            (Some((id, _)), None) => Some(id.clone()),
+            (None, _) | (Some(_), Some(_)) => None,
+        }
+    }
+
     /// Lets a client stand in for this machine in a session.
     pub(crate) fn lend(&self, id: &str, client: Lent) {
         if let Some(session) = self.lock().open.get_mut(id) {

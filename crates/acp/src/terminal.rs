@@ -71,6 +71,15 @@ impl Terminals {
         })
     }
 
+    /// Refuses what cannot be run whoever allows it, before anybody is asked.
+    pub(crate) fn check(&self, params: &Value) -> Result<(), ErrorObject> {
+        command_line(params)?;
+        match convert::text(params, "cwd") {
+            Some(named) => self.place.directory(Path::new(named)).map(drop),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) async fn create(
         &self,
         session: &str,

@@ -34,7 +34,7 @@ pub use event_log::{EventLog, Page};
 pub use library::{FileProblems, Library, Validation};
 pub use records::{Batch, Keep, Note, Records, Stored, Which};
 pub use session::{
-    About, Answers, AttachAs, Clash, CreateSession, EventReader, Expects, FirstTurn, Lent,
+    About, Answers, AttachAs, Backlog, Clash, CreateSession, EventReader, Expects, FirstTurn, Lent,
     NativeAnswer, NativeMessage, NativeOpen, NativeRequest, NativeSession, OpenConversation,
     OpenError, Prompt, SessionView, Sessions, Thread, TurnOutcome,
 };

@@ -13,7 +13,7 @@ mod task;
 mod work;
 
 pub use native::{
-    About, Clash, Expects, Lent, NativeAnswer, NativeMessage, NativeOpen, NativeRequest,
+    About, Backlog, Clash, Expects, Lent, NativeAnswer, NativeMessage, NativeOpen, NativeRequest,
     NativeSession, OpenConversation, OpenError, Thread,
 };
 pub use reader::EventReader;

@@ -10,6 +10,7 @@
 mod client;
 mod daemon;
 mod processes;
+mod scripted;
 
 pub use client::{RawClient, RemoteError};
 pub use daemon::{Builder, Output, TestDaemon, eventually};

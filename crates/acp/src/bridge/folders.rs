@@ -1,15 +1,22 @@
-//! The folder in `session/new`, `session/load` and `session/resume`: found while the bytes pass, and replaced.
+//! The folders in requests that open a session: found while the bytes pass, and replaced.
 //!
 //! Nothing waits for the end of a line. Bytes are held back only from a folder that comes before the name of its method
-//! up to that name; what follows the name of any other method is only searched for the end of the line. Text that is not
-//! JSON passes as it is. A method that is named twice counts by its first name, since a client that names it twice is broken.
+//! up to that name. Text that is not JSON passes as it is. Messages in a batch are read one by one, and so are those behind
+//! what readers trim from a line. A method that is named a second time is taken back: one reader goes by the first name, another
+//! by the last, and neither shall see a folder that we took for something else.
 
 use std::path::Path;
 
 use jsonrpc::LINE_MAX;
 
-/// The longest name that matters is `session/resume` with every letter escaped, six bytes each.
-const WORD_MAX: usize = 14 * 6;
+/// The longest name that matters is `additionalDirectories` with every letter escaped, six bytes each.
+const WORD_MAX: usize = 21 * 6;
+
+/// Every folder becomes the one that is there already, so more of them are none.
+const NO_MORE_FOLDERS: &[u8] = b"[]";
+
+/// A name of a method that no reader shall go by.
+const TAKEN_BACK: &[u8] = b"null";
 
 /// What takes the place of the client's folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,13 +36,20 @@ pub struct FolderRewriter {
     /// What becomes of the bytes that are read now.
     flow: Flow,
     held: Vec<u8>,
-    /// The folders in `held`: where each begins and, once it is known, ends.
-    held_folders: Vec<(usize, Option<usize>)>,
+    held_folders: Vec<Held>,
     /// What replaces the chunk, where it does not pass as it is.
     out: Vec<u8>,
     /// How many bytes of the chunk have gone their way already.
     settled: usize,
     altered: bool,
+}
+
+/// A folder among the bytes that are held: where it begins and, once it is known, ends.
+#[derive(Debug)]
+struct Held {
+    member: Member,
+    begin: usize,
+    end: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,9 +66,11 @@ enum Method {
     Unknown,
     /// `session/new`.
     Begins,
-    /// `session/load` or `session/resume`.
+    /// `session/load`, `session/resume` or `session/fork`.
     Loads,
     Other,
+    /// Not known after more bytes than anybody waits for, and taken for `session/new`.
+    TooFar,
 }
 
 /// Which object's members are read.
@@ -67,9 +83,21 @@ enum Level {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Member {
     Method,
+    /// The method, named again.
+    Repeated,
     Params,
     Folder,
+    MoreFolders,
     Other,
+}
+
+impl Member {
+    fn is_replaced(self) -> bool {
+        match self {
+            Member::Repeated | Member::Folder | Member::MoreFolders => true,
+            Member::Method | Member::Params | Member::Other => false,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +119,7 @@ enum Within {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Before the message of a line.
+    /// Before a message.
     Start,
     /// Nothing that matters comes before the end of the line.
     Rest,
@@ -163,6 +191,10 @@ impl FolderRewriter {
         let rest = &chunk[at..];
         let skipped = match self.state {
             State::Rest => memchr::memchr(b'\n', rest),
+            State::Inside(_, member, Within::Nested { .. }) if member != Member::Method => {
+                let matters = |byte: &u8| matches!(byte, b'"' | b'{' | b'}' | b'[' | b']' | b'\n');
+                rest.iter().position(matters)
+            }
             State::Inside(_, member, Within::Text { .. }) if member != Member::Method => {
                 memchr::memchr3(b'"', b'\\', b'\n', rest)
             }
@@ -173,15 +205,15 @@ impl FolderRewriter {
         };
         let at = at + skipped;
         if chunk[at] == b'\n' {
-            self.end_line(chunk, at);
+            self.end_message(chunk, at);
             return at + 1;
         }
         self.read(chunk, at)
     }
 
-    fn end_line(&mut self, chunk: &[u8], at: usize) {
+    fn end_message(&mut self, chunk: &[u8], end: usize) {
         if self.flow != Flow::Passing {
-            self.settle(chunk, at);
+            self.settle(chunk, end);
             self.release();
         }
         self.state = State::Start;
@@ -192,7 +224,7 @@ impl FolderRewriter {
         let byte = chunk[at];
         let blank = matches!(byte, b' ' | b'\t' | b'\r');
         match self.state {
-            State::Start if blank => {}
+            State::Start if is_before_a_message(byte) => {}
             State::Start if byte == b'{' => self.state = State::Members(Level::Message),
             State::Members(level) => match byte {
                 b'"' => {
@@ -201,6 +233,7 @@ impl FolderRewriter {
                     self.state = State::Name { level, escaped };
                 }
                 b'}' if level == Level::Params => self.state = State::Members(Level::Message),
+                b'}' => self.end_message(chunk, at),
                 b',' => {}
                 _ if blank => {}
                 _ => self.state = State::Rest,
@@ -224,9 +257,14 @@ impl FolderRewriter {
     fn read_name(&mut self, level: Level, escaped: bool, byte: u8) {
         if byte == b'"' && !escaped {
             let member = match level {
-                Level::Message if means(&self.word, "method") => Member::Method,
+                Level::Message if means(&self.word, "method") => match self.method {
+                    Method::Unknown => Member::Method,
+                    Method::Begins | Method::Loads | Method::Other => Member::Repeated,
+                    Method::TooFar => Member::Other,
+                },
                 Level::Message if means(&self.word, "params") => Member::Params,
                 Level::Params if means(&self.word, "cwd") => Member::Folder,
+                Level::Params if means(&self.word, "additionalDirectories") => Member::MoreFolders,
                 Level::Message | Level::Params => Member::Other,
             };
             self.state = State::Colon(level, member);
@@ -246,12 +284,12 @@ impl FolderRewriter {
 
     fn begin_value(&mut self, chunk: &[u8], at: usize, level: Level, member: Member) {
         let byte = chunk[at];
-        if member == Member::Params && byte == b'{' {
+        if member == Member::Params && byte == b'{' && self.method != Method::Other {
             self.state = State::Members(Level::Params);
             return;
         }
-        if member == Member::Folder {
-            self.begin_folder(chunk, at);
+        if member.is_replaced() {
+            self.begin_replaced(chunk, at, member);
         }
         let within = match byte {
             b'"' => {
@@ -305,16 +343,19 @@ impl FolderRewriter {
     fn end_value(&mut self, chunk: &[u8], end: usize, level: Level, member: Member) {
         self.state = State::Members(level);
         match member {
-            Member::Folder => self.end_folder(chunk, end),
+            Member::Folder | Member::MoreFolders | Member::Repeated => {
+                self.end_replaced(chunk, end);
+            }
             Member::Method => self.know_method(chunk, end),
             Member::Params | Member::Other => {}
         }
     }
 
     fn know_method(&mut self, chunk: &[u8], end: usize) {
+        let earlier = ["session/load", "session/resume", "session/fork"];
         self.method = if means(&self.word, "session/new") {
             Method::Begins
-        } else if means(&self.word, "session/load") || means(&self.word, "session/resume") {
+        } else if earlier.iter().any(|name| means(&self.word, name)) {
             Method::Loads
         } else {
             Method::Other
@@ -323,46 +364,54 @@ impl FolderRewriter {
             self.settle(chunk, end);
             self.release();
         }
-        if self.method == Method::Other {
-            self.state = State::Rest;
-        }
     }
 
-    fn begin_folder(&mut self, chunk: &[u8], at: usize) {
+    fn begin_replaced(&mut self, chunk: &[u8], at: usize, member: Member) {
         self.settle(chunk, at);
         self.altered = true;
-        match self.folder() {
-            Some(folder) => {
-                self.out.extend_from_slice(&folder);
+        match self.replacement(member) {
+            Some(other) => {
+                self.out.extend_from_slice(&other);
                 self.flow = Flow::Dropping;
             }
             None => {
                 self.flow = Flow::Holding;
-                self.held_folders.push((self.held.len(), None));
+                self.held_folders.push(Held {
+                    member,
+                    begin: self.held.len(),
+                    end: None,
+                });
             }
         }
     }
 
-    fn end_folder(&mut self, chunk: &[u8], end: usize) {
+    fn end_replaced(&mut self, chunk: &[u8], end: usize) {
         self.settle(chunk, end);
         match self.flow {
             Flow::Dropping => self.flow = Flow::Passing,
             Flow::Holding => {
-                if let Some((_, last)) = self.held_folders.last_mut() {
-                    *last = Some(self.held.len());
+                if let Some(last) = self.held_folders.last_mut() {
+                    last.end = Some(self.held.len());
                 }
             }
             Flow::Passing => {}
         }
     }
 
-    /// What replaces a folder of this message, once its method is known.
-    fn folder(&self) -> Option<Vec<u8>> {
-        match self.method {
-            Method::Begins => Some(self.folders.begun.clone()),
-            Method::Loads => Some(self.folders.loaded.clone()),
-            Method::Unknown | Method::Other => None,
+    /// What takes the place of a member of this message, once its method is known: the one rule for every folder.
+    fn replacement(&self, member: Member) -> Option<Vec<u8>> {
+        if member == Member::Repeated {
+            return Some(TAKEN_BACK.to_vec());
         }
+        let folder = match self.method {
+            Method::Begins | Method::TooFar => &self.folders.begun,
+            Method::Loads => &self.folders.loaded,
+            Method::Unknown | Method::Other => return None,
+        };
+        Some(match member {
+            Member::MoreFolders => NO_MORE_FOLDERS.to_vec(),
+            _ => folder.clone(),
+        })
     }
 
     /// Sends the chunk up to `end` its way.
@@ -375,8 +424,8 @@ impl FolderRewriter {
             Flow::Holding => {
                 self.held.extend_from_slice(bytes);
                 if self.held.len() > LINE_MAX {
-                    // No agent reads such a line, and none shall learn a folder that is not its own from it.
-                    self.method = Method::Begins;
+                    // Hardly an agent reads such a line, and none shall learn a folder that is not its own from it.
+                    self.method = Method::TooFar;
                     self.release();
                 }
             }
@@ -389,18 +438,28 @@ impl FolderRewriter {
         let mut from = 0;
         self.flow = Flow::Passing;
         let folders = std::mem::take(&mut self.held_folders);
-        if let Some(folder) = self.folder() {
-            for (begin, end) in folders {
-                self.out.extend_from_slice(&held[from..begin]);
-                self.out.extend_from_slice(&folder);
-                from = end.unwrap_or(held.len());
-                if end.is_none() {
-                    self.flow = Flow::Dropping;
-                }
+        for Held { member, begin, end } in folders {
+            let Some(other) = self.replacement(member) else {
+                break; // The message is none of those that open a session.
+            };
+            self.out.extend_from_slice(&held[from..begin]);
+            self.out.extend_from_slice(&other);
+            from = end.unwrap_or(held.len());
+            if end.is_none() {
+                self.flow = Flow::Dropping;
             }
         }
         self.out.extend_from_slice(&held[from..]);
     }
+}
+
+/// What may stand before a message: blanks, the marks of a batch, and what readers trim from a line without seeing it, such
+/// as a byte order mark.
+fn is_before_a_message(byte: u8) -> bool {
+    byte.is_ascii_whitespace()
+        || byte.is_ascii_control()
+        || !byte.is_ascii()
+        || matches!(byte, b'[' | b',' | b']')
 }
 
 /// Whether the text between two quotes says `word`, escapes and all.

@@ -33,7 +33,7 @@ fn check(input: &[u8], expected: &[u8]) {
 }
 
 #[test]
-fn the_folder_of_the_three_methods_is_replaced_and_nothing_else() {
+fn every_folder_of_a_request_that_opens_a_session_is_replaced_and_nothing_else() {
     let cases: &[(&str, &str)] = &[
         (
             r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/me","mcpServers":[]}}"#,
@@ -55,6 +55,18 @@ fn the_folder_of_the_three_methods_is_replaced_and_nothing_else() {
             r#"{"params":{"cwd":"/a","cwd":["/b"]},"id":"x","method":"session/new"}"#,
             r#"{"params":{"cwd":"/new \"w\"","cwd":"/new \"w\""},"id":"x","method":"session/new"}"#,
         ),
+        (
+            r#"{"method":"session/fork","params":{"sessionId":"s","cwd":"/me"}}"#,
+            r#"{"method":"session/fork","params":{"sessionId":"s","cwd":"/loaded"}}"#,
+        ),
+        (
+            r#"{"method":"session/new","params":{"additionalDirectories":["/a",{"cwd":"]"}],"cwd":"/me"}}"#,
+            r#"{"method":"session/new","params":{"additionalDirectories":[],"cwd":"/new \"w\""}}"#,
+        ),
+        (
+            r#"{"params":{"additional\u0044irectories":"/a","cwd":"/b"},"method":"session/resume"}"#,
+            r#"{"params":{"additional\u0044irectories":[],"cwd":"/loaded"},"method":"session/resume"}"#,
+        ),
     ];
     for (input, expected) in cases {
         check(input.as_bytes(), expected.as_bytes());
@@ -75,7 +87,8 @@ fn everything_else_passes_byte_for_byte() {
         br#"{"method":"session/new","params":{"a":{"cwd":"/me"}}}"#,
         br#"{"method":"session/new","params":null,"cwd":"/me"}"#,
         br#"{"method":["session/new"],"params":{"cwd":"/me"}}"#,
-        br#"[{"method":"session/new","params":{"cwd":"/me"}}]"#,
+        br#"[{"method":"session/prompt","params":{"cwd":"/me"}},{"params":{"cwd":"/me"}}]"#,
+        br#"session/new {"method":"session/new","params":{"cwd":"/me"}}"#,
         br#"{"method":"session/new" "params":{"a":1}}"#,
         br#"{"params":{"cwd":"/m"#,
         b"{\"method\":\"x\",\"params\":{\"t\":\"\xff\xfe\x00\"}}",
@@ -89,6 +102,43 @@ fn everything_else_passes_byte_for_byte() {
             &[case, b"\n".as_slice()].concat(),
             &[case, b"\n".as_slice()].concat(),
         );
+    }
+}
+
+#[test]
+fn no_second_name_no_batch_and_nothing_that_readers_trim_leads_a_folder_past_the_rule() {
+    let cases: &[(&str, &str)] = &[
+        (
+            r#"{"method":"session/prompt","params":{"cwd":"/me"},"m\u0065thod":"session/new","id":1}"#,
+            r#"{"method":"session/prompt","params":{"cwd":"/me"},"m\u0065thod":null,"id":1}"#,
+        ),
+        (
+            r#"{"params":{"cwd":"/me"},"method":{"a":"\"}"},"method":"session/new"}"#,
+            r#"{"params":{"cwd":"/me"},"method":{"a":"\"}"},"method":null}"#,
+        ),
+        (
+            r#"{"method":"session/load","params":{"cwd":"/me"},"method":"session/prompt","params":{"cwd":1}}"#,
+            r#"{"method":"session/load","params":{"cwd":"/loaded"},"method":null,"params":{"cwd":"/loaded"}}"#,
+        ),
+        (
+            r#"[ {"method":"x","params":{"cwd":"/me"}}, {"params":{"cwd":"/me"},"method":"session/new"} ,{"method":"session/load","params":{"cwd":"/me"}}]"#,
+            r#"[ {"method":"x","params":{"cwd":"/me"}}, {"params":{"cwd":"/new \"w\""},"method":"session/new"} ,{"method":"session/load","params":{"cwd":"/loaded"}}]"#,
+        ),
+        (
+            r#"[{"params":{"cwd":"/held"}},{"method":"session/new","params":{"cwd":"/me"}}]"#,
+            r#"[{"params":{"cwd":"/held"}},{"method":"session/new","params":{"cwd":"/new \"w\""}}]"#,
+        ),
+        (
+            "\u{feff}\u{a0}\u{b}{\"method\":\"session/load\",\"params\":{\"cwd\":\"/me\"}}",
+            "\u{feff}\u{a0}\u{b}{\"method\":\"session/load\",\"params\":{\"cwd\":\"/loaded\"}}",
+        ),
+        (
+            r#"{"method":"x"}{"method":"session/load","params":{"cwd":"/me"}}"#,
+            r#"{"method":"x"}{"method":"session/load","params":{"cwd":"/loaded"}}"#,
+        ),
+    ];
+    for (input, expected) in cases {
+        check(input.as_bytes(), expected.as_bytes());
     }
 }
 

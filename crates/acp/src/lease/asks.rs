@@ -10,14 +10,37 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::{face::Face, frames};
-use crate::{convert, members::with_session};
+use super::{face::Face, frames, hello::Abilities};
+use crate::{
+    convert,
+    elicitation::ADDRESS,
+    members::{Members, with_session},
+};
 
 /// A request to the editor.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) method: &'static str,
     pub(super) params: Box<RawValue>,
+    needs: Needs,
+}
+
+/// What an editor must be able to, to be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    Nothing,
+    Forms,
+    Addresses,
+}
+
+impl Question {
+    pub(super) fn is_for(&self, editor: &Abilities) -> bool {
+        match self.needs {
+            Needs::Nothing => true,
+            Needs::Forms => editor.forms,
+            Needs::Addresses => editor.addresses,
+        }
+    }
 }
 
 /// Puts an ask into the words of the protocol: the agent's own, or ours where it has none.
@@ -25,13 +48,14 @@ pub(super) fn question(ask: &Ask, raw: Option<&Raw>, session: &str) -> Question 
     let own = raw
         .filter(|raw| raw.dialect == Dialect::Acp)
         .and_then(|raw| with_session(&raw.frame, session));
-    let (method, made) = match &ask.kind {
+    let (method, needs, made) = match &ask.kind {
         AskKind::Permission { tool, options, .. } => {
             let option = |option: &domain::turn::AskOption| json!({ "optionId": option.id, "name": option.name, "kind": option_kind(option.kind) });
             let options: Vec<Value> = options.iter().map(option).collect();
             let call = frames::tool_call(tool);
             (
                 "session/request_permission",
+                Needs::Nothing,
                 json!({ "sessionId": session, "toolCall": call, "options": options }),
             )
         }
@@ -43,12 +67,25 @@ pub(super) fn question(ask: &Ask, raw: Option<&Raw>, session: &str) -> Question 
             let form: Value = schema.unwrap_or_else(line);
             (
                 "elicitation/create",
+                needs(own.as_deref()),
                 json!({ "sessionId": session, "mode": "form", "message": text, "requestedSchema": form }),
             )
         }
     };
     let params = own.unwrap_or_else(|| to_raw_value(&made).expect("a value can be written"));
-    Question { method, params }
+    Question {
+        method,
+        params,
+        needs,
+    }
+}
+
+fn needs(own: Option<&RawValue>) -> Needs {
+    let mode = own.and_then(|own| Members::read(own.get())?.text("mode"));
+    match mode.as_deref() {
+        Some(ADDRESS) => Needs::Addresses,
+        _ => Needs::Forms,
+    }
 }
 
 /// Whether the editor answered that it has cancelled the turn.
@@ -134,6 +171,8 @@ fn option_kind(kind: OptionKind) -> &'static str {
         OptionKind::AllowAlways => "allow_always",
         OptionKind::RejectOnce => "reject_once",
         OptionKind::RejectAlways => "reject_always",
+        // Only reached for options that were never in the agent's words, and those have a kind.
+        OptionKind::Other => "other",
     }
 }
 

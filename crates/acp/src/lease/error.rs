@@ -58,6 +58,15 @@ pub(super) fn unknown_session(id: &str) -> ErrorObject {
     coded(ErrorObject::new(RESOURCE_NOT_FOUND, words), UNKNOWN_SESSION)
 }
 
+/// A session that was closed, of an agent that cannot take one up.
+pub(super) fn over_for_good(id: &str) -> ErrorObject {
+    let words = format!(
+        "the session {id:?} was closed, and its agent cannot take up a conversation again; its history can be read with \
+         `agentcraft session export`"
+    );
+    coded(ErrorObject::new(RESOURCE_NOT_FOUND, words), UNKNOWN_SESSION)
+}
+
 /// Another version of the protocol than the one that is spoken here.
 pub(super) fn unsupported_version(words: String) -> ErrorObject {
     coded(

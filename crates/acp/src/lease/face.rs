@@ -308,7 +308,7 @@ impl Face {
         params: Option<&RawValue>,
     ) -> Result<(Room, String, domain::turn::Raw), ErrorObject> {
         let words = params.ok_or_else(|| ErrorObject::invalid_params("params are missing"))?;
-        let shown = named_session(params).unwrap_or_default();
+        let shown = opening::required_session(params)?;
         let room = self.room(&shown)?;
         let text = opening::prompt_text(&parsed(params)["prompt"])?;
         opening::open(self, &room, For::Working).await?;
@@ -359,7 +359,7 @@ impl Face {
     }
 
     async fn close(&self, params: Option<&RawValue>) -> Result<Box<RawValue>, ErrorObject> {
-        let shown = named_session(params).unwrap_or_default();
+        let shown = opening::required_session(params)?;
         let room = self.room(&shown)?;
         self.leave_room(&shown);
         let closed = self.engine.sessions().close(&room.id).await;
@@ -369,11 +369,12 @@ impl Face {
 
     /// Whoever deletes a session wants it gone here and in the agent.
     async fn delete(&self, params: Option<&RawValue>) -> Result<Box<RawValue>, ErrorObject> {
-        let shown = named_session(params).unwrap_or_default();
+        let shown = opening::required_session(params)?;
         let sessions = self.engine.sessions();
         let own = opening::find(self, &shown).await?;
         let (driver, conversation) = match &own {
             Some(id) => {
+                opening::reopen(self, id).await?;
                 let opened = sessions.open(id).await;
                 let open = opened.map_err(|error| error::of_opening(&error))?;
                 (open.driver, Some(open.conversation))
@@ -393,7 +394,7 @@ impl Face {
         let answer = said_by(driver.pass(message).await)?;
         self.leave_room(&shown);
         if let Some(id) = own {
-            let closed = sessions.close(&id).await;
+            let closed = sessions.close_deleted(&id).await;
             closed.map_err(|error| error::of_engine(&error))?;
         }
         Ok(answer)

@@ -45,6 +45,12 @@ pub(super) fn left_out(length: usize, style: Style<'_>) -> Option<Frame> {
     Some(update(style, made(&EventKind::Notice { text }, style)?))
 }
 
+/// Says that the editor was too far behind for what the agent said outside of any session.
+pub(super) fn missed(count: u64, style: Style<'_>) -> Option<Frame> {
+    let text = format!("{count} messages of the agent were missed: the editor was too far behind.");
+    Some(update(style, made(&EventKind::Notice { text }, style)?))
+}
+
 /// What somebody else said in the session.
 pub(super) fn of_prompt(prompt: &str, words: Option<&Raw>, style: Style<'_>) -> Vec<Frame> {
     let blocks = acp(words)

@@ -29,6 +29,8 @@ pub(super) struct Abilities {
     pub(super) terminals: bool,
     /// It shows questions with a form.
     pub(super) forms: bool,
+    /// It opens addresses that a question names.
+    pub(super) addresses: bool,
     pub(super) notices: bool,
 }
 
@@ -73,6 +75,7 @@ pub(super) fn read(params: Option<&RawValue>) -> Result<Abilities, ErrorObject> 
         writes_files: is(&capabilities["fs"]["writeTextFile"]),
         terminals: is(&capabilities["terminal"]),
         forms: capabilities["elicitation"]["form"].is_object(),
+        addresses: capabilities["elicitation"]["url"].is_object(),
         notices: capabilities["session"]["notices"].is_object(),
     })
 }

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use domain::turn::Raw;
+use domain::{session::Lease, turn::Raw};
 use engine::{
     About, AttachAs, Clash, CreateSession, EngineError, Lent, NativeOpen, NativeSession,
     OpenConversation,
@@ -105,6 +105,7 @@ pub(super) async fn open(
     if face.asks == Asks::Relayed {
         let client = Lent {
             to: room.native.clone(),
+            backlog: room.backlog.clone(),
             instead: room.instead.clone(),
             client: face.number,
             at_work: wanted == For::Working,
@@ -158,9 +159,12 @@ async fn earlier_session(
     params: Option<&RawValue>,
 ) -> Result<Entered, ErrorObject> {
     let wanted = Wanted::read(face, way.method(), params)?;
-    let shown = named_session(params).unwrap_or_default();
+    let shown = required_session(params)?;
     let (id, foreign) = match find(face, &shown).await? {
-        Some(id) => (id, false),
+        Some(id) => {
+            reopen(face, &id).await?;
+            (id, false)
+        }
         None => (create(face, &wanted, Some(shown.clone())).await?, true),
     };
     let (room, inbox) = Room::new(id.clone(), wanted.acts(face));
@@ -207,6 +211,32 @@ pub(super) async fn find(face: &Face, shown: &str) -> Result<Option<String>, Err
         Some(hello) if takes_up(&hello) => Ok(None),
         Some(_) | None => Err(error::unknown_session(shown)),
     }
+}
+
+/// A session that was closed is not deleted: it goes on, if its agent can take up the conversation.
+pub(super) async fn reopen(face: &Face, id: &str) -> Result<(), ErrorObject> {
+    let sessions = face.engine.sessions();
+    let view = sessions.get(id).await;
+    let view = view.map_err(|error| error::of_engine(&error))?;
+    if matches!(view.state, Lease::Active | Lease::Idle) {
+        return Ok(());
+    }
+    let driver = sessions.driver(&face.agent);
+    let driver = driver.map_err(|error| error::of_engine(&error))?;
+    if driver
+        .said(About::Agent)
+        .is_some_and(|hello| !takes_up(&hello))
+    {
+        return Err(error::over_for_good(id));
+    }
+    let reopened = sessions.reopen(id).await;
+    reopened.map_err(|error| error::of_engine(&error))
+}
+
+/// The session that a request must name.
+pub(super) fn required_session(params: Option<&RawValue>) -> Result<String, ErrorObject> {
+    named_session(params)
+        .ok_or_else(|| ErrorObject::invalid_params("sessionId: it is missing, or no text"))
 }
 
 /// Whether the agent has sessions of its own that outlive a conversation; one that has not would take any id for a new one.
@@ -259,6 +289,35 @@ fn answer(said: Option<&Raw>, id: Option<&str>) -> Box<RawValue> {
     members.write()
 }
 
+/// Refuses what the protocol does: an editor that is not told learns of its mistake from the next agent.
+fn check_shape(method: &str, params: &Value) -> Result<(), ErrorObject> {
+    let refuse = |words: &str| Err(ErrorObject::invalid_params(words));
+    if !params["cwd"].is_string() {
+        return refuse("cwd: it is missing, or no text");
+    }
+    match &params["mcpServers"] {
+        Value::Array(servers) if servers.iter().all(Value::is_object) => {}
+        Value::Array(_) => return refuse("mcpServers: each of them is an object"),
+        Value::Null if method == "session/resume" || params.get("mcpServers").is_some() => {}
+        Value::Null => return refuse("mcpServers: it is missing; [] stands for none"),
+        _ => return refuse("mcpServers: it is a list of servers"),
+    }
+    match &params["additionalDirectories"] {
+        Value::Null => Ok(()),
+        Value::Array(folders) if folders.iter().all(Value::is_string) => Ok(()),
+        _ => refuse("additionalDirectories: it is a list of folders"),
+    }
+}
+
+/// Every folder that the editor names becomes the workspace: `cwd` where the agent is asked, and more folders are none.
+fn in_the_workspace(params: &RawValue) -> Box<RawValue> {
+    let mut members = Members::read(params.get()).unwrap_or_default();
+    if members.has("additionalDirectories") {
+        members.set("additionalDirectories", &[(); 0]);
+    }
+    members.write()
+}
+
 /// What an editor asks for when it opens a session.
 #[derive(Debug)]
 struct Wanted {
@@ -271,13 +330,17 @@ impl Wanted {
     fn read(face: &Face, method: &str, params: Option<&RawValue>) -> Result<Self, ErrorObject> {
         let params = params.ok_or_else(|| ErrorObject::invalid_params("params are missing"))?;
         let value = parsed(Some(params));
+        check_shape(method, &value)?;
         let cwd = convert::text(&value, "cwd").unwrap_or_default().to_owned();
         if face.folder == Folder::Client && !Path::new(&cwd).is_absolute() {
             return Err(ErrorObject::invalid_params(format!(
                 "the cwd {cwd:?} is not an absolute path"
             )));
         }
-        let admitted = servers::admit(face.engine.sessions(), &face.agent, params);
+        let mut admitted = servers::admit(face.engine.sessions(), &face.agent, params);
+        if face.folder == Folder::Workspace {
+            admitted.params = in_the_workspace(&admitted.params);
+        }
         Ok(Self {
             cwd,
             open: NativeOpen {

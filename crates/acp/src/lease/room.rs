@@ -1,38 +1,36 @@
 //! One session as the editor sees it: its events in their order, its prompts and their answers, what the agent asks.
 
+mod requests;
+mod turns;
+
 use std::{
     collections::{BTreeMap, VecDeque},
-    future::poll_fn,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
-    task::Poll,
 };
 
-use domain::turn::{Ask, AskId, Event, EventKind, Raw, Stop, TurnId};
-use engine::{EngineError, EventReader, NativeAnswer, NativeRequest, Prompt, TurnOptions};
-use jsonrpc::{CallError, ErrorObject, Responder, SendError};
-use serde_json::{
-    json,
-    value::{RawValue, to_raw_value},
-};
+use domain::turn::{AskId, Event, EventKind, Raw, TurnId};
+use engine::{Backlog, EngineError, EventReader, NativeRequest};
+use jsonrpc::{ErrorObject, Responder, SendError};
+use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    asks, error,
-    face::{Asks, Face, reply},
+    face::{Face, reply},
     frames::{self, Frame, Style},
     line::Line,
 };
-use crate::members::with_session;
+use requests::Open;
+use turns::Owed;
 
 /// Prompts that wait for their turn, as many as a session queues.
 const PROMPTS_MAX: usize = 32;
 
-/// Requests of the agent on their way to the editor.
-const NATIVE_MAX: usize = 256;
+/// Messages of the agent on their way to the editor: more than requests and the bytes of the backlog let through.
+const NATIVE_MAX: usize = 128 * 1024;
 
 /// The way to a room.
 #[derive(Debug, Clone)]
@@ -41,6 +39,7 @@ pub(super) struct Room {
     pub(super) id: String,
     pub(super) prompts: mpsc::Sender<Prompted>,
     pub(super) native: mpsc::Sender<NativeRequest>,
+    pub(super) backlog: Backlog,
     /// What the editor does for the agent instead of this machine.
     pub(super) instead: Vec<&'static str>,
     pub(super) cancels: Cancels,
@@ -70,6 +69,7 @@ pub(super) struct Inbox {
     id: String,
     prompts: mpsc::Receiver<Prompted>,
     native: mpsc::Receiver<NativeRequest>,
+    backlog: Backlog,
     terminals: bool,
     cancels: Cancels,
     replaced: CancellationToken,
@@ -84,6 +84,7 @@ impl Room {
             id: id.clone(),
             prompts: prompts_in,
             native: native_in,
+            backlog: Backlog::default(),
             instead,
             cancels: Cancels::default(),
             line: Line::default(),
@@ -93,6 +94,7 @@ impl Room {
             id,
             cancels: room.cancels.clone(),
             replaced: room.replaced.clone(),
+            backlog: room.backlog.clone(),
             prompts,
             native,
             terminals,
@@ -177,32 +179,6 @@ struct Task {
     requests: VecDeque<NativeRequest>,
 }
 
-/// A turn of the editor's that is not answered.
-struct Owed {
-    responder: Responder,
-    withdrawn: CancellationToken,
-    _over: oneshot::Sender<()>,
-}
-
-impl Owed {
-    /// A request that was withdrawn is answered so, and not with the end of its turn.
-    async fn answer(self, stop: &Stop, said: Option<&Raw>) {
-        let answer = match stop {
-            Stop::Cancelled if self.withdrawn.is_cancelled() => Err(ErrorObject::cancelled()),
-            stop => prompt_answer(stop, said),
-        };
-        reply(self.responder, answer).await;
-    }
-}
-
-/// An ask without an answer.
-struct Open {
-    ask: Ask,
-    raw: Option<Raw>,
-    /// Cancelled when somebody else has answered; nothing before the editor was asked.
-    settled: Option<CancellationToken>,
-}
-
 /// Why a room closes by itself.
 enum Over {
     EditorGone,
@@ -283,6 +259,12 @@ impl Task {
                 self.relay(request).await;
             }
         }
+        let missed = self.inbox.backlog.take_missed();
+        if missed > 0
+            && let Some(Frame { method, params }) = frames::missed(missed, self.style())
+        {
+            self.face.peer.notify(&method, &params).await?;
+        }
         Ok(())
     }
 
@@ -346,163 +328,5 @@ impl Task {
             }
         }
         Ok(())
-    }
-
-    async fn prompt(&mut self, prompted: Prompted) {
-        let Prompted {
-            text,
-            words,
-            responder,
-            cancels,
-            withdrawn,
-            turn: place,
-            over,
-        } = prompted;
-        let owed = Owed {
-            responder,
-            withdrawn: withdrawn.clone(),
-            _over: over,
-        };
-        let all_cancels = self.inbox.cancels.clone();
-        let is_cancelled = || withdrawn.is_cancelled() || all_cancels.count() != cancels;
-        if is_cancelled() {
-            return owed.answer(&Stop::Cancelled, None).await;
-        }
-        let prompt = Prompt {
-            text,
-            options: TurnOptions::default(),
-            when_busy: self.face.when_busy,
-            by: Some(self.face.client()),
-        };
-        let sessions = self.face.engine.sessions();
-        let turn = match sessions.prompt_native(&self.inbox.id, prompt, words).await {
-            Ok(turn) => turn,
-            Err(error) => return reply(owed.responder, Err(error::of_engine(&error))).await,
-        };
-        self.turns.insert(turn, owed);
-        let _ = place.set(turn); // A prompt has one turn.
-        // A cancel that overtook the prompt on its way found nothing to end.
-        if is_cancelled()
-            && let Err(error) = sessions.cancel_turn(&self.inbox.id, turn).await
-        {
-            tracing::debug!(%error, session = self.inbox.id, "could not cancel");
-        }
-    }
-
-    async fn end_turn(&mut self, turn: TurnId, stop: &Stop) {
-        let said = self.said.take();
-        if let Some(owed) = self.turns.remove(&turn) {
-            owed.answer(stop, said.as_ref()).await;
-        }
-    }
-
-    /// Asks the editor what is open and was not asked yet.
-    async fn ask_editor(&mut self) {
-        if self.face.asks == Asks::Unheard || self.inbox.replaced.is_cancelled() {
-            return;
-        }
-        let forms = self.face.abilities().forms;
-        for open in self.asks.values_mut().filter(|open| open.settled.is_none()) {
-            let settled = CancellationToken::new();
-            open.settled = Some(settled.clone());
-            let question = asks::question(&open.ask, open.raw.as_ref(), &self.shown);
-            let asking = asks::EditorAsk {
-                face: Arc::clone(&self.face),
-                session: self.inbox.id.clone(),
-                ask: open.ask.clone(),
-            };
-            if question.method == "elicitation/create" && !forms {
-                self.face.tasks.spawn(|_| asking.give_up());
-                continue;
-            }
-            let call = self
-                .face
-                .peer
-                .call_with_cancel(question.method, &question.params);
-            let mut call = Box::pin(call);
-            // Sent now, at its place among the updates; the answer is waited for elsewhere.
-            let first = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
-            self.face.tasks.spawn(|_| async move {
-                let answered = async {
-                    match first {
-                        Poll::Ready(answered) => answered,
-                        Poll::Pending => call.await,
-                    }
-                };
-                tokio::select! { biased;
-                    () = settled.cancelled() => {}
-                    answered = answered => asking.answer(answered).await,
-                }
-            });
-        }
-    }
-
-    /// Has the editor carry out what the agent asks for, or tells it what concerns no session.
-    async fn relay(&self, request: NativeRequest) {
-        let NativeRequest {
-            method,
-            params,
-            answer,
-            ..
-        } = request;
-        let params = params.and_then(|params| with_session(&params.frame, &self.shown));
-        let Some(answer) = answer else {
-            drop(self.face.peer.notify(&method, &params).await); // An editor that has left misses it.
-            return;
-        };
-        let call = self.face.peer.call_with_cancel(&method, &params);
-        let mut call = Box::pin(call);
-        let first = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
-        self.face.tasks.spawn(|_| async move {
-            let mut answer = answer;
-            let answered = async {
-                match first {
-                    Poll::Ready(answered) => answered,
-                    Poll::Pending => call.await,
-                }
-            };
-            let answered = tokio::select! { biased;
-                () = answer.closed() => return, // The agent has withdrawn it.
-                answered = answered => answered,
-            };
-            drop(answer.send(native(answered)));
-        });
-    }
-}
-
-fn native(answered: Result<Box<RawValue>, CallError>) -> NativeAnswer {
-    let error = match answered {
-        Ok(result) => return NativeAnswer::Result(result.get().into()),
-        Err(CallError::Remote(error)) => error,
-        Err(error) => ErrorObject::internal(error.to_string()),
-    };
-    let error = to_raw_value(&error).expect("an error has only text keys");
-    NativeAnswer::Error(error.get().into())
-}
-
-/// What a prompt is answered with: the agent's own words where it is known, or ours.
-fn prompt_answer(stop: &Stop, said: Option<&Raw>) -> Result<Box<RawValue>, ErrorObject> {
-    let said = said.and_then(|said| RawValue::from_string(said.frame.to_string()).ok());
-    match stop {
-        Stop::Failed { message } => Err(said
-            .and_then(|said| {
-                crate::members::Members::read(said.get())?
-                    .get("error")
-                    .map(RawValue::get)
-                    .map(str::to_owned)
-            })
-            .and_then(|error| serde_json::from_str(&error).ok())
-            .unwrap_or_else(|| ErrorObject::internal(message.clone()))),
-        Stop::EndTurn
-        | Stop::MaxTokens
-        | Stop::MaxTurnRequests
-        | Stop::Refusal
-        | Stop::Cancelled => {
-            let ours = || {
-                to_raw_value(&json!({ "stopReason": stop.as_str() })).expect("text can be written")
-            };
-            let own = said.filter(|said| said.get().contains("\"stopReason\""));
-            Ok(own.unwrap_or_else(ours))
-        }
     }
 }

@@ -137,7 +137,7 @@ async fn requests_that_make_no_sense_are_refused_in_words() {
         ),
         (
             "elicitation/create",
-            json!({ "sessionId": "s", "mode": "url", "url": "https://x" }),
+            json!({ "sessionId": "s", "mode": "smoke", "message": "?" }),
         ),
         ("fs/read_text_file", json!({ "sessionId": "s" })),
         (

@@ -141,7 +141,9 @@ impl Seat {
         tokio::spawn(async move {
             while let Some(ask) = all.recv().await {
                 match &ask.kind {
-                    AskKind::Permission { tool, options, .. } if tool.id == crate::grants::ACT => {
+                    AskKind::Permission { tool, options, .. }
+                        if tool.id.starts_with(crate::grants::ACT) =>
+                    {
                         let choice = usize::from(!allowing.load(Ordering::Relaxed));
                         let id = options[choice].id.clone();
                         let _ = ask.answer.send(Answer::Option { id });

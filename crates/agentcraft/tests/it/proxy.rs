@@ -6,14 +6,18 @@
     reason = "A test that cannot go on says so by panicking."
 )]
 
+mod asked;
 mod conformance;
 pub(crate) mod editor;
 mod ending;
+mod folders;
 mod lease;
 mod legacy;
+mod lines;
 mod rust_client;
 mod sdks;
 mod shared;
+mod taken_up;
 mod words;
 
 use std::{fs, path::PathBuf};

@@ -59,6 +59,8 @@ pub enum OptionKind {
     AllowAlways,
     RejectOnce,
     RejectAlways,
+    /// Something that only the agent and whoever chooses it know: nobody chooses it for them.
+    Other,
 }
 
 /// How an ask ended.

@@ -48,7 +48,9 @@ pub fn go_on(kind: &AskKind, answer: &Answer) -> String {
         (AskKind::Permission { tool, .. }, answer) => {
             let allowed = match chosen(kind, answer) {
                 Some(OptionKind::AllowOnce | OptionKind::AllowAlways) => "allowed",
-                Some(OptionKind::RejectOnce | OptionKind::RejectAlways) | None => "not allowed",
+                // What an option of another kind allows, only the agent could say, and its question is gone.
+                Some(OptionKind::RejectOnce | OptionKind::RejectAlways | OptionKind::Other)
+                | None => "not allowed",
             };
             format!(
                 "You asked for permission: {}\n\nThis is {allowed}. Go on with the task.",

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use catalog::McpServer;
 use domain::turn::{EventKind, Raw, Stop};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     Continuity, Driver, DriverError, OpenSession, SessionSink, Turn, session::SessionRecord,
@@ -27,6 +28,8 @@ pub(super) struct Slot {
     turnstile: Arc<Semaphore>,
     state: Mutex<State>,
     changed: Notify,
+    gone: CancellationToken,
+    _gone: DropGuard,
 }
 
 #[derive(Debug)]
@@ -38,7 +41,10 @@ struct State {
 
 impl Slot {
     pub(super) fn new(conversation: Option<String>) -> Arc<Self> {
+        let gone = CancellationToken::new();
         Arc::new(Self {
+            _gone: gone.clone().drop_guard(),
+            gone,
             turnstile: Arc::new(Semaphore::new(1)),
             state: Mutex::new(State {
                 bound: None,
@@ -46,6 +52,11 @@ impl Slot {
             }),
             changed: Notify::new(),
         })
+    }
+
+    /// Cancelled when nobody holds this any more, and so nobody works with the conversation or lets go of it.
+    pub(super) fn gone(&self) -> CancellationToken {
+        self.gone.clone()
     }
 
     pub(super) fn is_bound(&self) -> bool {

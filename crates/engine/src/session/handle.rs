@@ -65,8 +65,18 @@ pub(super) enum Command {
         open: NativeOpen,
     },
     Close {
+        conversation: Conversation,
         reply: Reply,
     },
+}
+
+/// What becomes of the conversation of a session that is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Conversation {
+    /// It can be gone on with.
+    Kept,
+    /// The agent has it no more.
+    Deleted,
 }
 
 /// Which turns are ended.

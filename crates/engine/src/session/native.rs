@@ -2,13 +2,19 @@
 //! words a conversation is opened and prompted with, messages that have no other meaning here, and what the agent asks
 //! of its client's machine.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use catalog::McpServer;
 use domain::turn::Raw;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::{CreateSession, Driver, DriverError, EngineError, SessionView};
 
@@ -97,12 +103,58 @@ pub struct NativeRequest {
     pub after: u64,
     /// Nothing for what is only told.
     pub answer: Option<oneshot::Sender<NativeAnswer>>,
+    /// What is only told holds its place until the client has it.
+    pub place: Option<OwnedSemaphorePermit>,
+}
+
+/// What an agent may tell a client that reads slowly before some of it is missed: far more than agents say outside of their
+/// conversations, and little enough to be kept for every client.
+const BACKLOG_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// What the memory of a message takes beside its text.
+const MESSAGE_BYTES: usize = 64;
+
+/// Places for what a client is told outside of any conversation, and how often there was none. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Backlog {
+    room: Arc<Semaphore>,
+    missed: Arc<AtomicU64>,
+}
+
+impl Default for Backlog {
+    fn default() -> Self {
+        Self {
+            room: Arc::new(Semaphore::new(BACKLOG_BYTES_MAX)),
+            missed: Arc::default(),
+        }
+    }
+}
+
+impl Backlog {
+    /// A place for so many bytes, if there is one; else the message counts as missed.
+    pub fn place(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        // One that is larger than everything waits for nobody else.
+        let bytes = bytes.saturating_add(MESSAGE_BYTES).min(BACKLOG_BYTES_MAX);
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let place = Arc::clone(&self.room).try_acquire_many_owned(bytes).ok();
+        if place.is_none() {
+            self.missed.fetch_add(1, Ordering::Relaxed);
+        }
+        place
+    }
+
+    /// How many messages were missed since this was last asked.
+    pub fn take_missed(&self) -> u64 {
+        self.missed.swap(0, Ordering::Relaxed)
+    }
 }
 
 /// A client that does for the agent what this machine would do, and what it could not.
 #[derive(Debug, Clone)]
 pub struct Lent {
     pub to: mpsc::Sender<NativeRequest>,
+    /// For what is only told.
+    pub backlog: Backlog,
     /// Methods that the driver knows and the client carries out instead. What the driver does not know always goes there.
     pub instead: Vec<&'static str>,
     /// Tells it from every other client.

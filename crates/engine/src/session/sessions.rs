@@ -5,7 +5,12 @@ mod native;
 mod resting;
 mod take_up;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use domain::{
     Name,
@@ -13,10 +18,11 @@ use domain::{
     turn::{Answer, AskId, EventKind, Raw, Stop, ToolCall, TurnId},
 };
 use tokio::sync::{Semaphore, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     EventReader, NativeOpen, SessionRecord, SessionView, asks,
-    handle::{Cancel, Command, Handle},
+    handle::{Cancel, Command, Conversation, Handle},
     live::Live,
     task::{self, Row, Surroundings},
     work::WaitingPrompt,
@@ -37,6 +43,8 @@ struct Inner {
     live: Arc<Live>,
     /// One at a time: a session that rests must not be given two tasks.
     waking: Semaphore,
+    /// Sessions that are over, until their agent is done with the conversation.
+    ending: Mutex<BTreeMap<String, CancellationToken>>,
 }
 
 /// What to create.
@@ -118,6 +126,7 @@ impl Sessions {
                 around: Arc::new(around),
                 live: Arc::default(),
                 waking: Semaphore::new(1),
+                ending: Mutex::default(),
             }),
         }
     }
@@ -434,14 +443,43 @@ impl Sessions {
         .await
     }
 
-    /// Ends the session. Its history stays.
+    /// Ends the session. Its history stays, and whoever has a use for it can [`Sessions::reopen`] it.
     pub async fn close(&self, id: &str) -> Result<(), EngineError> {
-        if self.inner.live.get(id).is_none() && self.close_resting(id).await? {
+        self.end(id, Conversation::Kept).await
+    }
+
+    /// Ends a session whose conversation is gone in the agent, for good.
+    pub async fn close_deleted(&self, id: &str) -> Result<(), EngineError> {
+        self.end(id, Conversation::Deleted).await
+    }
+
+    async fn end(&self, id: &str, conversation: Conversation) -> Result<(), EngineError> {
+        if self.inner.live.get(id).is_none()
+            && conversation == Conversation::Kept
+            && self.close_resting(id).await?
+        {
             return Ok(());
         }
-        let closed = self.ask(id, |reply| Command::Close { reply }).await;
+        let handle = self.awake(id).await?;
+        let close = |reply| Command::Close {
+            conversation,
+            reply,
+        };
+        let closed = self.ask(id, close).await;
+        // Whoever opens it again numbers its events from the last one on, so that one has to be stored.
+        handle.commands.closed().await;
+        {
+            let mut ending = self.ending();
+            ending.retain(|_, gone| !gone.is_cancelled());
+            ending.insert(id.to_owned(), handle.slot.gone());
+        }
         self.inner.live.remove(id);
         closed
+    }
+
+    fn ending(&self) -> MutexGuard<'_, BTreeMap<String, CancellationToken>> {
+        let ending = self.inner.ending.lock();
+        ending.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The session's events from number `from` on: the past at once, then as they come.

@@ -29,7 +29,7 @@ use super::{
     Answers, SessionRecord, SessionView,
     asks::OpenAsks,
     binding::Slot,
-    handle::{Command, Handle, OpenReply, Reply},
+    handle::{Command, Conversation, Handle, OpenReply, Reply},
     live::Live,
     work::{Done, Opener, TurnWork, WaitingPrompt},
 };
@@ -298,7 +298,13 @@ impl SessionTask {
                 }
             }
             Command::Reword { open } => self.record.open = Some(open),
-            Command::Close { reply } => {
+            Command::Close {
+                conversation,
+                reply,
+            } => {
+                if conversation == Conversation::Deleted {
+                    self.record.agent_session = None;
+                }
                 self.answer(reply, Input::Close).await;
                 self.over = true;
             }

@@ -11,47 +11,9 @@ use testkit::TestDaemon;
 use super::editor::Editor;
 use crate::node;
 
-/// Sends the request that a prompt holds, and says what it was answered; says what requests it gets were given.
-const ECHO: &str = r#"
-import json, sys
-def send(text):
-    print(text, flush=True)
-def reply(id, result):
-    send(json.dumps({"jsonrpc": "2.0", "id": id, "result": result}))
-def say(text):
-    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
-    send(json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "own", "update": update}}))
-turn, heard = None, []
-for line in sys.stdin:
-    message = json.loads(line)
-    method, id = message.get("method"), message.get("id")
-    params = message.get("params")
-    if isinstance(params, dict) and "k" in params:
-        heard.append(params["k"])
-    if method == "initialize":
-        reply(id, {"protocolVersion": 1, "agentCapabilities": {}})
-    elif method == "session/new":
-        reply(id, {"sessionId": "own"})
-    elif method == "session/prompt":
-        turn = id
-        send(message["params"]["prompt"][0]["text"])
-    elif method is None:
-        say(line.strip())
-        reply(turn, {"stopReason": "end_turn"})
-    elif id is not None:
-        reply(id, {"given": line.strip(), "heard": heard})
-"#;
-
 fn with_echo() -> (TestDaemon, Editor, String) {
     let daemon = node().start();
-    let program = json!({"executablePath": "python3", "args": ["-c", ECHO], "protocol": "acp"});
-    daemon.template(
-        "own",
-        json!({"backend": {"type": "custom", "config": program}}),
-    );
-    let mut client = daemon.client();
-    client.ok("agent.create", json!({"name": "own", "template": "own"}));
-    client.ok("agent.start", json!({"name": "own"}));
+    daemon.scripted_agent("own", json!({}), json!({}));
     let mut editor = Editor::open(&daemon, &["own", "--lease"]);
     editor.capabilities = json!({"elicitation": {"form": {}}});
     let session = editor.begin("/home/me");
@@ -60,7 +22,7 @@ fn with_echo() -> (TestDaemon, Editor, String) {
 
 /// Has the agent send a request, answers it with these words, and gives what the agent heard.
 fn heard(editor: &mut Editor, session: &str, request: &Value, answer: &str) -> Value {
-    let text = request.to_string();
+    let text = format!("raw({})", json!(request.to_string()));
     let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
     let id = editor.ask("session/prompt", prompt);
     let asked = loop {
@@ -88,9 +50,9 @@ fn what_an_editor_answers_reaches_the_agent_as_it_is() {
     let (_daemon, mut editor, session) = with_echo();
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}});
     let form = json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": {
-        "sessionId": "own", "mode": "form", "message": "Which?", "requestedSchema": schema}});
+        "sessionId": "own-1", "mode": "form", "message": "Which?", "requestedSchema": schema}});
     let permission = json!({"jsonrpc": "2.0", "id": 8, "method": "session/request_permission", "params": {
-        "sessionId": "own", "toolCall": {"toolCallId": "t", "title": "Act", "kind": "edit"},
+        "sessionId": "own-1", "toolCall": {"toolCallId": "t", "title": "Act", "kind": "edit"},
         "options": [{"optionId": "y", "name": "Yes", "kind": "allow_once"}, {"optionId": "n", "name": "No", "kind": "reject_once"}]}});
     for (request, answer) in [
         (
@@ -131,7 +93,7 @@ fn params_of_every_shape_reach_the_agent_as_they_are() {
         let given: Value = serde_json::from_str(answer["given"].as_str().unwrap()).unwrap();
         let mut expected = params;
         if expected["sessionId"].is_string() {
-            expected["sessionId"] = json!("own");
+            expected["sessionId"] = json!("own-1");
         }
         assert_eq!(given["params"], expected);
     }
@@ -144,7 +106,7 @@ fn params_of_every_shape_reach_the_agent_as_they_are() {
 
 #[test]
 fn what_an_editor_sends_reaches_the_agent_in_the_order_in_which_it_was_sent() {
-    let (_daemon, mut editor, session) = with_echo();
+    let (daemon, mut editor, session) = with_echo();
     let mut bytes = String::new();
     for number in 0..30 {
         let params = json!({"sessionId": session, "k": number});
@@ -154,8 +116,10 @@ fn what_an_editor_sends_reaches_the_agent_in_the_order_in_which_it_was_sent() {
     editor.write(bytes.as_bytes());
     let mut ask = |number| editor.ask("_own/thing", json!({"sessionId": session, "k": number}));
     let last = (0..30).map(&mut ask).last().unwrap();
-    let (answer, _) = editor.answer(last);
-    let heard = answer["heard"].as_array().unwrap().clone();
+    editor.answer(last);
+    let got = daemon.got("own").into_iter();
+    let heard = got.filter_map(|message| message["params"].get("k").cloned());
+    let heard: Vec<Value> = heard.collect();
     let expected: Vec<Value> = (0..30).chain(0..30).map(|number| json!(number)).collect();
     assert_eq!(heard, expected);
     editor.close();
@@ -165,7 +129,7 @@ fn what_an_editor_sends_reaches_the_agent_in_the_order_in_which_it_was_sent() {
 fn a_session_that_is_named_twice_is_the_last_one_and_must_be_the_editors_own() {
     let (_daemon, mut editor, session) = with_echo();
     let foreign = format!(
-        r#"{{"jsonrpc":"2.0","id":901,"method":"_own/thing","params":{{"sessionId":"{session}","sessionId":"own"}}}}"#
+        r#"{{"jsonrpc":"2.0","id":901,"method":"_own/thing","params":{{"sessionId":"{session}","sessionId":"own-1"}}}}"#
     );
     editor.write(format!("{foreign}\n").as_bytes());
     let (outcome, _) = editor.outcome(&json!(901));

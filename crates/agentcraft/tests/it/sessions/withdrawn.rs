@@ -8,52 +8,27 @@ use testkit::{TestDaemon, eventually};
 use super::Watcher;
 use crate::node;
 
-/// An agent that asks for permission to do something and, when it is told to, does what AFTERWARDS says. It ends its turn when it is cancelled.
+/// Asks for permission to do something and, when it is told to, does what comes after it.
 const ASKING: &str = r#"
-import json, os, sys, time
-def send(**message):
-    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
-turn = None
-for line in sys.stdin:
-    message = json.loads(line)
-    method, id = message.get("method"), message.get("id")
-    if method == "initialize":
-        send(id=id, result={"protocolVersion": 1, "agentCapabilities": {}})
-    elif method == "session/new":
-        send(id=id, result={"sessionId": "own"})
-    elif method == "session/prompt":
-        turn = id
-        send(id=7, method="session/request_permission", params={"sessionId": "own",
-            "toolCall": {"toolCallId": "t", "title": "Act", "kind": "edit"},
-            "options": [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]})
-        while not os.path.exists("go"):
-            time.sleep(0.01)
-        AFTERWARDS
-    elif method == "session/cancel":
-        send(id=turn, result={"stopReason": "cancelled"})
-    elif method is not None and id is not None:
-        send(id=id, error={"code": -32601, "message": "no"})
+def answered(line): pass
+send(id=7, method="session/request_permission", params={"sessionId": session,
+    "toolCall": {"toolCallId": "t", "title": "Act", "kind": "edit"},
+    "options": [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]})
+while not os.path.exists("go"): time.sleep(0.01)
 "#;
 
-/// A session with that agent in which a client that answers has given a prompt.
+/// A session with an agent that does so, in which a client that answers has given a prompt.
 fn asked(afterwards: &str) -> (TestDaemon, Watcher, String) {
     let daemon = node().start();
-    let script = ASKING.replace("AFTERWARDS", afterwards);
-    let program = json!({"executablePath": "python3", "args": ["-c", script], "protocol": "acp"});
-    daemon.template(
-        "own",
-        json!({"backend": {"type": "custom", "config": program}}),
-    );
+    daemon.scripted_agent("own", json!({}), json!({}));
     let mut client = daemon.client();
-    client.ok("agent.create", json!({"name": "own", "template": "own"}));
-    client.ok("agent.start", json!({"name": "own"}));
     let session = client.ok("session.create", json!({"agentName": "own"}));
     let id = session["sessionId"].as_str().unwrap().to_owned();
     let mut watcher = Watcher::attach(&daemon, &id, 1, true);
     watcher.send(
         "prompt",
         "session.prompt",
-        json!({"sessionId": id, "text": "go"}),
+        json!({"sessionId": id, "text": format!("{ASKING}{afterwards}")}),
     );
     watcher.until(|watcher| kinds(watcher).contains(&"ask"));
     fs::write(daemon.home().join("instances/own/go"), "").unwrap();

@@ -136,54 +136,35 @@ fn the_journal_tells_why_something_was_allowed_or_denied() {
     assert!(notices.contains(".env"), "{notices}");
 }
 
-/// An agent that asks for two things at once when it is told to, and says what it was answered.
+/// Has the agent ask for two things at once and say what it was answered.
 const TWICE: &str = r#"
-import json, sys
-def send(**message):
-    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
-turn, answers = None, {}
-for line in sys.stdin:
+answers = {}
+def answered(line):
     message = json.loads(line)
-    method, id = message.get("method"), message.get("id")
-    if method == "initialize":
-        send(id=id, result={"protocolVersion": 1, "agentCapabilities": {}})
-    elif method == "session/new":
-        send(id=id, result={"sessionId": "own"})
-    elif method == "session/prompt":
-        turn = id
-        for number, title in ((7, "first act"), (8, "second act")):
-            send(id=number, method="session/request_permission", params={"sessionId": "own",
-                "toolCall": {"toolCallId": str(number), "title": title, "kind": "edit"},
-                "options": [{"optionId": "y", "name": "Allow", "kind": "allow_once"},
-                            {"optionId": "n", "name": "Reject", "kind": "reject_once"}]})
-    elif method == "session/cancel":
-        send(id=turn, result={"stopReason": "cancelled"})
-    elif method is None:
-        answers[id] = message["result"]["outcome"].get("optionId", "none")
-        if len(answers) == 2:
-            text = "heard %s and %s" % (answers[7], answers[8])
-            send(method="session/update", params={"sessionId": "own", "update": {
-                "sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}})
-            send(id=turn, result={"stopReason": "end_turn"})
-            answers = {}
+    answers[message["id"]] = message["result"]["outcome"].get("optionId", "none")
+    if len(answers) == 2:
+        say_and_end("heard %s and %s" % (answers[7], answers[8]))
+for number, title in ((7, "first act"), (8, "second act")):
+    send(id=number, method="session/request_permission", params={"sessionId": session,
+        "toolCall": {"toolCallId": str(number), "title": title, "kind": "edit"},
+        "options": [{"optionId": "y", "name": "Allow", "kind": "allow_once"},
+                    {"optionId": "n", "name": "Reject", "kind": "reject_once"}]})
 "#;
 
 fn with_two_questions() -> TestDaemon {
     let daemon = crate::node().start();
-    let program = json!({"executablePath": "python3", "args": ["-c", TWICE], "protocol": "acp"});
-    daemon.template(
-        "twice",
-        json!({"backend": {"type": "custom", "config": program}}),
-    );
-    done(&daemon, &["agent", "create", "twice", "-t", "twice"]);
-    done(&daemon, &["agent", "start", "twice"]);
+    daemon.scripted_agent("twice", json!({}), json!({}));
+    fs::write(daemon.home().join("instances/twice/asks.py"), TWICE).unwrap();
     daemon
 }
+
+/// A prompt of one line, as people type them.
+const GO: &str = r#"exec(open("asks.py").read())"#;
 
 #[test]
 fn of_two_questions_one_is_asked_after_the_other_each_with_what_it_is_about() {
     let daemon = with_two_questions();
-    let mut prompt = Pty::open(&daemon, 80, &["agent", "prompt", "twice", "-m", "go"]);
+    let mut prompt = Pty::open(&daemon, 80, &["agent", "prompt", "twice", "-m", GO]);
     prompt.see("first act");
     prompt.see("choose 1-2");
     prompt.say("1");
@@ -196,7 +177,7 @@ fn of_two_questions_one_is_asked_after_the_other_each_with_what_it_is_about() {
     assert_eq!(told, [1, 1], "{}", prompt.text());
     let mut chat = Pty::open(&daemon, 80, &["agent", "chat", "twice"]);
     chat.see("twice> ");
-    chat.say("go");
+    chat.say(GO);
     chat.see("first act");
     chat.see("choose 1-2");
     chat.say("2");

@@ -1,5 +1,7 @@
 //! Sessions that rest: the store has all of them and no task holds them, until somebody asks.
 
+use std::time::Duration;
+
 use domain::session::Lease;
 
 use super::{Sessions, of};
@@ -7,6 +9,9 @@ use crate::{
     EngineError,
     session::{SessionRecord, handle::Handle, task::Row},
 };
+
+/// How long an agent may take to end a turn that was cancelled and to close its conversation.
+const LETTING_GO_MAX: Duration = Duration::from_secs(20);
 
 impl Sessions {
     /// The task of a session; one that rests is given one again.
@@ -25,6 +30,40 @@ impl Sessions {
         let handle = self.spawn(record, Row::Written, last + 1);
         self.inner.live.insert(id.to_owned(), handle.clone());
         Ok(handle)
+    }
+
+    /// Goes on with a session that is over, as long as its agent has the conversation. One that is not over stays as it is.
+    pub async fn reopen(&self, id: &str) -> Result<(), EngineError> {
+        if self.inner.live.get(id).is_some() {
+            return Ok(());
+        }
+        let ending = self.ending().remove(id);
+        if let Some(gone) = ending {
+            // An agent that is told to close a conversation while it is opened again would close the new one.
+            let _ = tokio::time::timeout(LETTING_GO_MAX, gone.cancelled()).await; // It may hang; then it is tried all the same.
+        }
+        let _one = self.inner.waking.acquire().await; // It is never closed.
+        if self.inner.live.get(id).is_some() {
+            return Ok(());
+        }
+        let mut record = self.past(id).await?;
+        if record.is_live() {
+            return Ok(()); // It rests.
+        }
+        if record.agent_session.is_none() || self.is_orphan(&record) {
+            return Err(EngineError::SessionOver {
+                id: id.to_owned(),
+                state: record.lease,
+            });
+        }
+        record.lease = Lease::Idle;
+        record.running = None;
+        let store = &self.inner.around.store;
+        let last = store.last_event(id).await.map_err(of(&id))?;
+        store.write(vec![record.change()]).await.map_err(of(&id))?;
+        let handle = self.spawn(record, Row::Written, last + 1);
+        self.inner.live.insert(id.to_owned(), handle);
+        Ok(())
     }
 
     /// Ends a session that rests; says whether it did, or somebody has woken it meanwhile.

@@ -1,0 +1,181 @@
+//! Lines that are too long, and params that are not what the protocol wants: each is answered, and the next one works.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "A test that cannot go on says so by panicking."
+)]
+
+use serde_json::{Value, json};
+use testkit::TestDaemon;
+
+use super::{Editor, LEASE, warm};
+use crate::node;
+
+/// More than a line may have.
+const TOO_MUCH: usize = 11 * 1024 * 1024;
+
+#[test]
+fn an_editors_line_that_is_too_long_is_answered_with_its_id_and_the_next_one_works() {
+    let daemon = warm();
+    let mut editor = Editor::open(&daemon, &LEASE);
+    let session = editor.begin("/home/me");
+    let filler = "x".repeat(TOO_MUCH);
+    let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": filler}]});
+    for (line, id) in [
+        (
+            format!(r#"{{"jsonrpc":"2.0","id":71,"method":"session/prompt","params":{prompt}}}"#),
+            json!(71),
+        ),
+        (
+            format!(r#"{{"params":{prompt},"method":"session/prompt","id":"é","jsonrpc":"2.0"}}"#),
+            json!("é"),
+        ),
+        (
+            format!(r#"{{"jsonrpc":"2.0","params":{prompt}}}"#),
+            Value::Null,
+        ),
+        (filler.clone(), Value::Null),
+    ] {
+        editor.write(format!("{line}\n").as_bytes());
+        let (outcome, _) = editor.outcome(&id);
+        let error = outcome.unwrap_err();
+        assert_eq!(error["code"], -32600, "{error}");
+        assert!(
+            error["message"].as_str().unwrap().contains("longer than"),
+            "{error}"
+        );
+        let (stopped, _) = editor.prompt(&session, "and this one?");
+        assert_eq!(stopped["stopReason"], "end_turn");
+    }
+    editor.close();
+}
+
+#[test]
+fn an_agents_line_that_is_too_long_leaves_nobody_waiting() {
+    let daemon = node().start();
+    daemon.scripted_agent("own", json!({}), json!({}));
+    let mut editor = Editor::open(&daemon, &["own", "--lease"]);
+    let session = editor.begin("/home/me");
+    // The answer to the prompt itself.
+    let answer = format!(
+        r#"raw('{{"jsonrpc":"2.0","result":{{"stopReason":"end_turn","x":"' + 'x' * {TOO_MUCH} + '"}},"id":' + str(turn) + '}}')"#
+    );
+    let prompt =
+        |text: &str| json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
+    let id = editor.ask("session/prompt", prompt(&answer));
+    let error = editor.outcome(&json!(id)).0.unwrap_err();
+    assert!(
+        error["message"].as_str().unwrap().contains("longer than"),
+        "{error}"
+    );
+    // Something that it asks for.
+    let request = format!(
+        r#"raw('{{"jsonrpc":"2.0","id":"big","method":"fs/write_text_file","params":{{"sessionId":"own-1","path":"a","content":"' + 'x' * {TOO_MUCH} + '"}}}}')"#
+    );
+    let (stopped, updates) = editor.call("session/prompt", prompt(&request));
+    assert_eq!(stopped["stopReason"], "end_turn");
+    let heard = updates.to_string();
+    assert!(
+        heard.contains("longer than") && heard.contains("big"),
+        "{heard:.500}"
+    );
+    assert_eq!(editor.prompt(&session, "end()").0["stopReason"], "end_turn");
+    editor.close();
+}
+
+#[test]
+fn what_is_missing_or_of_the_wrong_kind_is_refused_in_words() {
+    let daemon = warm();
+    let mut editor = Editor::open(&daemon, &LEASE);
+    let session = editor.begin("/home/me");
+    let cases = [
+        ("session/new", json!({"cwd": "/x"}), "mcpServers"),
+        (
+            "session/new",
+            json!({"cwd": "/x", "mcpServers": {}}),
+            "mcpServers",
+        ),
+        (
+            "session/new",
+            json!({"cwd": "/x", "mcpServers": ["a"]}),
+            "mcpServers",
+        ),
+        ("session/new", json!({"cwd": 7, "mcpServers": []}), "cwd"),
+        ("session/new", json!({"mcpServers": []}), "cwd"),
+        (
+            "session/new",
+            json!({"cwd": "/x", "mcpServers": [], "additionalDirectories": "/y"}),
+            "additionalDirectories",
+        ),
+        (
+            "session/load",
+            json!({"sessionId": session, "cwd": "/x"}),
+            "mcpServers",
+        ),
+        (
+            "session/load",
+            json!({"cwd": "/x", "mcpServers": []}),
+            "sessionId",
+        ),
+        (
+            "session/resume",
+            json!({"cwd": "/x", "mcpServers": []}),
+            "sessionId",
+        ),
+        ("session/prompt", json!({"prompt": []}), "sessionId"),
+        (
+            "session/prompt",
+            json!({"sessionId": 7, "prompt": []}),
+            "sessionId",
+        ),
+        ("session/close", json!({}), "sessionId"),
+        ("session/delete", json!({}), "sessionId"),
+    ];
+    for (method, params, word) in cases {
+        let (code, words) = editor.refusal(method, params.clone());
+        assert_eq!(code, -32602, "{method} {params}: {words}");
+        assert!(words.contains(word), "{method} {params}: {words}");
+    }
+    // These are what the schema lets through.
+    editor.call("session/new", json!({"cwd": "/x", "mcpServers": null}));
+    editor.call("session/resume", json!({"sessionId": session, "cwd": "/x"}));
+    editor.close();
+}
+
+/// How many messages the agent sends: far more than wait in any queue that counts them.
+const NEWS: usize = 3000;
+
+fn news(daemon: &TestDaemon) -> Editor {
+    daemon.scripted_agent("own", json!({}), json!({}));
+    let mut editor = Editor::open(daemon, &["own", "--lease"]);
+    let session = editor.begin("/home/me");
+    let text = format!(
+        r#"for n in range({NEWS}): send(method="_own/news", params={{"n": n, "text": "x" * 1000}})
+open("told", "w").close()
+end()"#
+    );
+    let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
+    editor.send(json!({"id": 900, "method": "session/prompt", "params": prompt}));
+    editor
+}
+
+#[test]
+fn an_editor_that_is_far_behind_still_hears_all_that_belongs_to_no_session() {
+    let daemon = node().start();
+    let mut editor = news(&daemon);
+    let told = daemon.home().join("instances/own/told");
+    testkit::eventually("the agent has said it all", || told.exists());
+    let mut heard = Vec::new();
+    while heard.len() < NEWS {
+        let message = editor.next();
+        assert_ne!(
+            message["params"]["update"]["sessionUpdate"], "notice",
+            "{message}"
+        );
+        if message["method"] == "_own/news" {
+            heard.push(message["params"]["n"].as_u64().unwrap());
+        }
+    }
+    assert!(heard.is_sorted(), "in their order");
+    editor.close();
+}
