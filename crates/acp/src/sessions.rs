@@ -29,6 +29,9 @@ const EARLY_MAX: usize = 64;
 /// Bytes of them; the largest announcements are tens of kilobytes.
 const EARLY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// Sessions that are remembered after they were closed: an agent speaks of one for a moment at most.
+const PAST_MAX: usize = 1024;
+
 /// What a session starts with.
 #[derive(Debug)]
 pub(crate) struct Start {
@@ -88,6 +91,8 @@ struct Table {
     open: HashMap<String, Session>,
     early: VecDeque<Early>,
     early_bytes: usize,
+    /// Sessions of ours that are no longer open: what an agent asks in one of them is nobody else's.
+    past: VecDeque<String>,
 }
 
 #[derive(Debug)]
@@ -187,7 +192,16 @@ impl Sessions {
 
     /// Forgets a session, and cancels what it waits for.
     pub(crate) fn remove(&self, id: &str) {
-        let removed = self.lock().open.remove(id);
+        let removed = {
+            let mut table = self.lock();
+            let removed = table.open.remove(id);
+            if removed.is_some() {
+                table.past.push_back(id.to_owned());
+                let surplus = table.past.len().saturating_sub(PAST_MAX);
+                table.past.drain(..surplus);
+            }
+            removed
+        };
         if let Some(session) = removed {
             session.asking.cancelled.cancel();
         }
@@ -269,7 +283,7 @@ impl Sessions {
     /// asks in one of those is asked for whoever is at work. With more than one at work nobody can tell.
     pub(crate) fn parent(&self, id: &str) -> Option<String> {
         let table = self.lock();
-        if table.open.contains_key(id) {
+        if table.open.contains_key(id) || table.past.iter().any(|past| past == id) {
             return None;
         }
         let mut working = table

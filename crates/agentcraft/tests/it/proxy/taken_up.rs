@@ -100,6 +100,12 @@ fn a_closed_session_of_an_agent_that_takes_none_up_stays_closed_and_a_deleted_on
     editor.call("session/close", json!({"sessionId": session}));
     editor.call("session/load", of(&session));
     editor.call("session/close", json!({"sessionId": session}));
+    // Somebody has gone on with the conversation under the name that the agent has for it.
+    editor.call("session/load", of("own-1"));
+    assert_eq!(editor.refusal("session/load", of(&session)).0, -32002);
+    editor.call("session/close", json!({"sessionId": "own-1"}));
+    editor.call("session/load", of(&session));
+    editor.call("session/close", json!({"sessionId": session}));
     editor.call("session/delete", json!({"sessionId": session}));
     assert_eq!(editor.refusal("session/load", of(&session)).0, -32002);
     editor.close();

@@ -50,7 +50,11 @@ impl Sessions {
         if record.is_live() {
             return Ok(()); // It rests.
         }
-        if record.agent_session.is_none() || self.is_orphan(&record) {
+        // A conversation has one history: whoever has gone on with it in another session keeps it.
+        let elsewhere = self.inner.live.all().iter().any(|handle| {
+            handle.reach.0 == record.agent && handle.slot.conversation() == record.agent_session
+        });
+        if record.agent_session.is_none() || elsewhere || self.is_orphan(&record) {
             return Err(EngineError::SessionOver {
                 id: id.to_owned(),
                 state: record.lease,
