@@ -22,7 +22,8 @@ impl Standing {
         Some(Self {
             title: tool.title.clone(),
             input: tool.input.clone(),
-            kind: chosen(kind, answer)?,
+            // One of another kind is chosen by whoever knows it, each time.
+            kind: chosen(kind, answer).filter(|kind| *kind != OptionKind::Other)?,
         })
     }
 
