@@ -1,10 +1,5 @@
 //! What an agent asks of an editor that leases it: each question for itself, to whoever is at work, in the agent's own words.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "A test that cannot go on says so by panicking."
-)]
-
 use serde_json::{Value, json};
 use testkit::{TestDaemon, eventually, kill};
 

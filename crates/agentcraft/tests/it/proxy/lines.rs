@@ -1,10 +1,5 @@
 //! Lines that are too long, and params that are not what the protocol wants: each is answered, and the next one works.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "A test that cannot go on says so by panicking."
-)]
-
 use serde_json::{Value, json};
 use testkit::TestDaemon;
 

@@ -1,10 +1,5 @@
 //! Sessions that an editor takes up again: closed ones, deleted ones, and what is brought along.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "A test that cannot go on says so by panicking."
-)]
-
 use serde_json::{Value, json};
 
 use super::{Editor, LEASE, warm};
