@@ -69,6 +69,8 @@ pub(crate) struct Config {
     /// How long the history is kept, and how many lines of it.
     pub(crate) journal_age: Duration,
     pub(crate) journal_lines: u64,
+    /// Parts of names that make a variable secret, beside those that always do.
+    pub(crate) secret_names: Vec<String>,
     /// Permission rules of the whole node.
     pub(crate) policy: Policy,
     /// Where the node listens, and for whom.
@@ -247,6 +249,7 @@ impl Config {
             journal_age: DAY
                 * u32::try_from(file.journal_days.unwrap_or(JOURNAL_DAYS)).unwrap_or(u32::MAX),
             journal_lines: file.journal_lines.unwrap_or(JOURNAL_LINES),
+            secret_names: file.secret_names.unwrap_or_default(),
             policy: file.policy.unwrap_or_default(),
             runs: file.runs.unwrap_or_default(),
             network: Network::resolve(

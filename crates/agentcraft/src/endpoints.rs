@@ -49,6 +49,7 @@ pub(crate) struct Endpoints {
     shelf: Shelf,
     /// What runs see instead of the environment of their agent.
     environment: Option<Environment>,
+    secret_names: Vec<String>,
     user_home: Option<PathBuf>,
     calls: Calls,
     a2a_calls: a2a::Calls,
@@ -70,6 +71,7 @@ impl Endpoints {
             runs_folder: config.state_dir.join("runs"),
             shelf: shelf(config),
             environment: None,
+            secret_names: config.secret_names.clone(),
             user_home,
             a2a_calls: a2a_calls(&node, &calls),
             calls,
@@ -231,6 +233,7 @@ impl Endpoints {
             folder: self.runs_folder.clone(),
             elsewhere: self.environment.as_ref().and_then(|_| own_program()),
             shelf: self.shelf.clone(),
+            secret_names: self.secret_names.clone(),
             user_home: self.user_home.clone(),
         }
     }

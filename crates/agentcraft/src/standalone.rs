@@ -1,4 +1,5 @@
-//! A node without a daemon, for as long as one command runs: an engine in a space of its own, gone afterwards.
+//! A node without a daemon, for as long as one command runs: an engine in a space of its own, gone afterwards unless
+//! sessions in it are to be taken up.
 //!
 //! Runs of workflows are written into one store that every process of the home shares, so that each finds all of them.
 
@@ -23,6 +24,9 @@ use crate::{
 /// Where the spaces of such nodes are.
 const SPACES: &str = "spaces";
 
+/// Below the folder of states, where the nodes are that stay.
+const LASTING: &str = "editors";
+
 /// The store of all runs of workflows of this home.
 const RUNS: &str = "runs.db";
 
@@ -38,8 +42,22 @@ pub(crate) struct Standalone {
     guardian: Guardian,
     /// The runs of this home.
     past: Store,
-    space: PathBuf,
+    space: Space,
+}
+
+/// A folder that one process at a time has.
+#[derive(Debug)]
+struct Space {
+    path: PathBuf,
+    stays: Stays,
     _lock: FileLock,
+}
+
+/// Whether what a node has written is there for the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stays {
+    Yes,
+    No,
 }
 
 impl Standalone {
@@ -49,13 +67,39 @@ impl Standalone {
 
     /// A node that looks for workflows in other places.
     pub(crate) async fn with_shelf(config: &Config, shelf: Shelf) -> anyhow::Result<Self> {
-        let (space, lock) = take_space(&config.home)?;
+        Self::in_space(config, shelf, take_space(&config.home)?).await
+    }
+
+    /// A node whose sessions are there for the next one of that name, after this process. While somebody has it, others
+    /// have one that is gone with them.
+    pub(crate) async fn lasting(config: &Config, shelf: Shelf, name: &str) -> anyhow::Result<Self> {
+        let path = config.state_dir.join(LASTING).join(name);
+        files::create_private_dir(&config.home)?;
+        files::create_private_dir(&config.state_dir)?;
+        files::create_private_dir(&path)?;
+        let space = match files::lock_exclusive(&path.join("lock"))? {
+            Lock::Acquired(lock) => Space {
+                path,
+                stays: Stays::Yes,
+                _lock: lock,
+            },
+            Lock::Held { .. } => take_space(&config.home)?,
+        };
+        Self::in_space(config, shelf, space).await
+    }
+
+    async fn in_space(config: &Config, shelf: Shelf, own: Space) -> anyhow::Result<Self> {
+        let space = &own.path;
         files::create_dir_all(&config.configs_dir.join("templates"))?;
         let tasks = Tasks::new();
         let owner = Owner::starting(&owner::fresh_id())?;
         let executable = std::env::current_exe().context("could not find our own program")?;
         let guardian = Guardian::spawn(&executable, &["guardian"], &owner)?;
-        let store = Store::open(&space.join("state.db"), store::Durability::None)?;
+        let durability = match own.stays {
+            Stays::Yes => durability(config),
+            Stays::No => store::Durability::None,
+        };
+        let store = Store::open(&space.join("state.db"), durability)?;
         let past = run_store(config)?;
         let endpoints = Endpoints::new(
             config,
@@ -105,14 +149,17 @@ impl Standalone {
             tasks,
             guardian,
             past,
-            space,
-            _lock: lock,
+            space: own,
         })
     }
 
-    /// A folder that is gone with the node.
+    /// A folder of the node's own.
     pub(crate) fn space(&self) -> &Path {
-        &self.space
+        &self.space.path
+    }
+
+    pub(crate) fn stays(&self) -> Stays {
+        self.space.stays
     }
 
     /// Ends everything that was started here.
@@ -126,8 +173,10 @@ impl Standalone {
         if let Err(error) = tidy(config, self.past).await {
             tracing::warn!(error = %format!("{error:#}"), "could not look through old runs");
         }
-        files::remove_tree(&self.space)?;
-        Ok(())
+        match self.space.stays {
+            Stays::Yes => Ok(()),
+            Stays::No => Ok(files::remove_tree(&self.space.path)?),
+        }
     }
 }
 
@@ -158,15 +207,21 @@ async fn tidy(config: &Config, store: Store) -> anyhow::Result<()> {
 fn run_store(config: &Config) -> anyhow::Result<Store> {
     files::create_private_dir(&config.home)?;
     files::create_private_dir(&config.state_dir)?;
-    let durability = match config.durability {
+    Ok(Store::open(
+        &config.state_dir.join(RUNS),
+        durability(config),
+    )?)
+}
+
+fn durability(config: &Config) -> store::Durability {
+    match config.durability {
         Durability::ProcessDeath => store::Durability::ProcessDeath,
         Durability::PowerLoss => store::Durability::PowerLoss,
-    };
-    Ok(Store::open(&config.state_dir.join(RUNS), durability)?)
+    }
 }
 
 /// A folder of our own, after those were removed whose owners are gone.
-fn take_space(home: &Path) -> anyhow::Result<(PathBuf, FileLock)> {
+fn take_space(home: &Path) -> anyhow::Result<Space> {
     let spaces = home.join(SPACES);
     files::create_private_dir(home)?;
     files::create_private_dir(&spaces)?;
@@ -180,7 +235,11 @@ fn take_space(home: &Path) -> anyhow::Result<(PathBuf, FileLock)> {
     let space = spaces.join(owner::fresh_id());
     files::create_private_dir(&space)?;
     match files::lock_exclusive(&space.join("lock"))? {
-        Lock::Acquired(lock) => Ok((space, lock)),
+        Lock::Acquired(lock) => Ok(Space {
+            path: space,
+            stays: Stays::No,
+            _lock: lock,
+        }),
         Lock::Held { .. } => anyhow::bail!("somebody else has taken {}", space.display()),
     }
 }

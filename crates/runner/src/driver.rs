@@ -183,7 +183,10 @@ impl Driver for RunKeeper {
                 return;
             };
             self.follow();
-            if let Some(execution) = talk.run.lock().await.take() {
+            let parked = talk.run.lock().await.take();
+            if let Some(parked) = parked
+                && let Some(execution) = parked.take().await
+            {
                 execution.abandon().await;
             }
         })

@@ -5,8 +5,12 @@ mod begin;
 pub(crate) mod bell;
 mod claim;
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 
+use domain::turn::Stop;
 use platform::{bell::Bell, crash};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -19,9 +23,10 @@ use crate::{
     refused::StartError,
     show::Audience,
     surroundings::Scene,
+    world::{Answers, Remembering},
 };
 
-pub use begin::{Order, TakenUp};
+pub use begin::{Caller, Order, TakenUp};
 
 /// Inputs that wait: each comes from something the machine started, so there are never more than those.
 const INPUTS_MAX: usize = 1024;
@@ -31,6 +36,8 @@ const INPUTS_MAX: usize = 1024;
 pub struct Execution {
     id: String,
     machine: Machine,
+    /// The world that the machine asks.
+    world: Remembering,
     kept: Kept,
     history: History,
     scene: Scene,
@@ -41,8 +48,8 @@ pub struct Execution {
     acts: BTreeMap<Ticket, CancellationToken>,
     /// What somebody was asked and has not answered.
     asks: BTreeMap<Ticket, CancellationToken>,
-    /// The user's turn to speak.
-    waiting: Option<AskInput>,
+    /// The user's turn to speak, in each conversation of the run; the first is told what is said.
+    waiting: VecDeque<AskInput>,
     /// How many inputs there were.
     inputs: u64,
     /// How many places of the log have been written to.
@@ -73,6 +80,11 @@ impl Execution {
         self.machine.plan()
     }
 
+    /// The last words of the run, and how the turn that it was ended.
+    pub fn conclude(&self, finish: &Finish) -> Stop {
+        self.audience.conclude(finish)
+    }
+
     /// Whoever watches has seen the beginning of what is in progress, so they are told its end.
     pub(crate) fn was_seen(&self) {
         for path in self.machine.in_progress() {
@@ -82,7 +94,7 @@ impl Execution {
 
     /// Says something in the conversation that the run waits in.
     pub async fn answer(&mut self, text: String) -> Result<(), StartError> {
-        let Some(asked) = self.waiting.take() else {
+        let Some(asked) = self.waiting.pop_front() else {
             return Ok(());
         };
         self.kept.state = RunState::Running;
@@ -105,7 +117,16 @@ impl Execution {
             if let Some(finish) = self.machine.finish() {
                 return Ok(Progress::Finished(finish.clone()));
             }
-            if let Some(asked) = &self.waiting
+            if has_rung && !is_cancelled {
+                has_rung = false;
+                is_cancelled = self.history.is_cancel_asked(&self.id).await?;
+                if is_cancelled {
+                    self.waiting.clear();
+                    self.take_in_time(Input::Cancel).await?;
+                    continue;
+                }
+            }
+            if let Some(asked) = self.waiting.front()
                 && self.acts.is_empty()
                 && self.asks.is_empty()
                 && !cancel.is_cancelled()
@@ -116,19 +137,10 @@ impl Execution {
                 return Ok(Progress::Waiting(asked));
             }
             let wake = self.machine.next_wake();
-            if has_rung && !is_cancelled {
-                has_rung = false;
-                is_cancelled = self.history.is_cancel_asked(&self.id).await?;
-                if is_cancelled {
-                    self.waiting = None;
-                    self.take_in_time(Input::Cancel).await?;
-                    continue;
-                }
-            }
             let input = tokio::select! { biased;
                 () = cancel.cancelled(), if !is_cancelled => {
                     is_cancelled = true;
-                    self.waiting = None;
+                    self.waiting.clear();
                     Input::Cancel
                 }
                 input = self.inbox.recv() => match input {
@@ -160,10 +172,47 @@ impl Execution {
     pub async fn abandon(mut self) {
         let cancel = CancellationToken::new();
         cancel.cancel();
-        self.waiting = None;
+        self.waiting.clear();
         if let Err(error) = self.drive(&cancel).await {
             tracing::warn!(run = self.id, error = %engine::chain(&error), "could not end a run");
         }
+    }
+
+    /// Resolves when somebody, in whatever process, wants the run cancelled while nobody drives it.
+    pub async fn cancel_asked(&self) {
+        loop {
+            // Whoever asks writes it down first and rings then.
+            match self.history.is_cancel_asked(&self.id).await {
+                Ok(true) => return,
+                Ok(false) => bell::rung(self.bell.as_ref()).await,
+                Err(error) => {
+                    tracing::warn!(run = self.id, error = %engine::chain(&error), "could not see whether a run shall be cancelled");
+                    bell::rung(self.bell.as_ref()).await;
+                }
+            }
+        }
+    }
+
+    /// Gives up a run that cannot be written down any more. It is as it was written last, and nobody works on it: that is
+    /// written as soon as it can be, so that somebody can take the run up.
+    pub(crate) fn leave(self) {
+        const AGAIN: Duration = Duration::from_secs(2);
+        let (history, id) = (self.history.clone(), self.id.clone());
+        let mut kept = self.kept.clone();
+        if kept.finish.is_none() {
+            kept.state = RunState::Interrupted;
+        }
+        let tasks = self.scene.node.around.tasks.clone();
+        drop(self);
+        tasks.spawn(|ending| async move {
+            while let Err(error) = history.snapshot(&id, &kept).await {
+                tracing::warn!(run = id, error = %engine::chain(&error), "could not write down that nobody works on a run");
+                tokio::select! { biased;
+                    () = ending.cancelled() => return,
+                    () = tokio::time::sleep(AGAIN) => {}
+                }
+            }
+        });
     }
 
     async fn take(&mut self, input: Input) -> Result<(), StartError> {
@@ -175,13 +224,15 @@ impl Execution {
             Input::Begin | Input::Tick | Input::Cancel | Input::Recover | Input::Rewind { .. } => {}
         }
         let at = now();
-        let logged = Logged {
-            number: self.inputs + 1,
-            at,
-            input: input.clone(),
-        };
-        let effects = self.machine.apply(input, at)?;
+        self.world.recall(Answers::default());
+        let effects = self.machine.apply(input.clone(), at)?;
         self.inputs += 1;
+        let logged = Logged {
+            number: self.inputs,
+            at,
+            input,
+            answers: self.world.take(),
+        };
         crash::point("workflow.taken");
         let since = self.inputs - self.kept.inputs;
         if self.machine.finish().is_some() || since >= self.snapshot_after() {
@@ -227,13 +278,7 @@ impl Execution {
                 if let Some(withdrawn) = self.asks.remove(&ticket) {
                     withdrawn.cancel();
                 }
-                if self
-                    .waiting
-                    .as_ref()
-                    .is_some_and(|asked| asked.ticket == ticket)
-                {
-                    self.waiting = None;
-                }
+                self.waiting.retain(|asked| asked.ticket != ticket);
             }
             Effect::AskInput(asked) => self.ask_input(asked),
             Effect::AskApproval(asked) => self.ask_approval(asked),

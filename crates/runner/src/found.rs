@@ -1,7 +1,8 @@
 //! Where workflows are: the folders of the working directory, of the user and of the node, and packs of several.
 
 use std::{
-    collections::BTreeSet,
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -111,7 +112,8 @@ impl Shelf {
         folders.into_iter().filter_map(nearest).collect()
     }
 
-    /// The workflow of that name, or the file if it is a path.
+    /// The workflow of that name, or the file if it is a path: for the owner of the node, who may run any file. Whoever
+    /// only talks to an agent has [`Shelf::named`].
     pub fn find(&self, cwd: &Path, name: &str) -> Result<Found, ShelfError> {
         let path = cwd.join(name);
         let is_file = SUFFIXES
@@ -125,6 +127,11 @@ impl Shelf {
                 pack: None,
             });
         }
+        self.named(cwd, name)
+    }
+
+    /// The workflow of that name, never a path.
+    pub(crate) fn named(&self, cwd: &Path, name: &str) -> Result<Found, ShelfError> {
         let all = self.list(cwd);
         let found = all.iter().find(|found| found.name == name).cloned();
         found.ok_or_else(|| ShelfError::Missing {
@@ -158,6 +165,28 @@ impl Found {
             path: self.path.clone(),
             problems,
         })
+    }
+}
+
+impl Found {
+    /// The plan, with everything that it can be made of again: the text of the file and of the templates it uses.
+    pub(crate) fn kept(
+        &self,
+        cwd: &Path,
+    ) -> Result<(String, BTreeMap<String, String>, Plan), ShelfError> {
+        let text = self.text()?;
+        let used = RefCell::new(BTreeMap::new());
+        let templates = |name: &str| {
+            let text = template(cwd, name)?;
+            used.borrow_mut().insert(name.to_owned(), text.clone());
+            Ok(text)
+        };
+        let Loaded { plan, problems } = workflow::load(&text, &templates);
+        let plan = plan.ok_or_else(|| ShelfError::Invalid {
+            path: self.path.clone(),
+            problems,
+        })?;
+        Ok((text, used.into_inner(), plan))
     }
 }
 

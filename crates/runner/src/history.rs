@@ -5,16 +5,22 @@
 
 mod over;
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
 
 use domain::Timestamp;
 use engine::{EngineError, Keep, Note, Records, Which};
 use platform::{ProcessRef, files, pid};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use workflow::{Finish, Input, Outcome, State};
+use serde_json::{Map, Value, json};
+use workflow::{Failure, Finish, Input, Mask, Outcome, State};
 
-use crate::execution::bell;
+use crate::{
+    execution::{Caller, bell},
+    world::Answers,
+};
 
 /// The kind of the documents that hold runs.
 const KIND: &str = "workflow-run";
@@ -77,6 +83,9 @@ pub struct RunView {
     pub updated_at: i64,
     /// What came of it, once it is over.
     pub finish: Option<Finish>,
+    /// Takes out what may not be shown of it.
+    #[serde(skip)]
+    pub mask: Mask,
 }
 
 /// A run as it is kept.
@@ -86,11 +95,19 @@ pub(crate) struct Kept {
     pub(crate) path: PathBuf,
     /// The text of the file when the run began: a run ends as it has begun, whatever becomes of the file.
     pub(crate) text: String,
+    /// The templates of steps that the file uses, as they were then.
+    #[serde(default)]
+    pub(crate) templates: BTreeMap<String, String>,
     pub(crate) cwd: PathBuf,
-    pub(crate) parent: Option<String>,
+    /// The step that it is, of another run.
+    #[serde(default)]
+    pub(crate) caller: Option<Caller>,
     /// The conversation it belongs to.
     #[serde(default)]
     pub(crate) talk: Option<String>,
+    /// Values that are never shown, of the environment it began in and of those it was taken up in.
+    #[serde(default)]
+    pub(crate) secrets: BTreeSet<String>,
     pub(crate) started_at: i64,
     pub(crate) state: RunState,
     /// Who is at work on it.
@@ -128,6 +145,9 @@ pub(crate) struct Logged {
     pub(crate) number: u64,
     pub(crate) at: Timestamp,
     pub(crate) input: Input,
+    /// What the world answered while it was decided.
+    #[serde(default, skip_serializing_if = "Answers::is_empty")]
+    pub(crate) answers: Answers,
 }
 
 impl History {
@@ -237,6 +257,23 @@ impl History {
         Ok(found.map(|row| row.id))
     }
 
+    /// The run that a step had begun before it was interrupted, whatever became of it.
+    pub(crate) async fn called_by(
+        &self,
+        caller: &Caller,
+    ) -> Result<Option<(String, Kept)>, EngineError> {
+        const LOOKED_AT_MAX: u32 = 10_000;
+        for which in [Which::Live, Which::All] {
+            let rows = self.records.list::<Kept>(KIND, which, None, LOOKED_AT_MAX);
+            let mut rows = rows.await?.into_iter();
+            let found = rows.find(|row| row.value.caller.as_ref() == Some(caller));
+            if let Some(row) = found {
+                return Ok(Some((row.id, row.value)));
+            }
+        }
+        Ok(None)
+    }
+
     pub(crate) async fn kept(&self, id: &str) -> Result<Option<Kept>, EngineError> {
         let row = self.records.get::<Kept>(KIND, id).await?;
         Ok(row.map(|row| row.value))
@@ -285,6 +322,18 @@ impl History {
     }
 }
 
+#[cfg(test)]
+impl History {
+    /// As if whoever works on a run had died.
+    pub(crate) async fn orphan_all(&self) {
+        let rows = self.records.list::<Kept>(KIND, Which::All, None, 1_000);
+        for mut row in rows.await.unwrap() {
+            row.value.worker = Worker { pid: 0, started: 0 };
+            self.snapshot(&row.id, &row.value).await.unwrap();
+        }
+    }
+}
+
 /// The journal tells the beginning and the end; what is between is in the turn's events.
 fn note(id: &str, kept: &Kept) -> Option<Note> {
     let kind = match (&kept.finish, kept.inputs) {
@@ -319,11 +368,48 @@ fn view(id: String, at: i64, kept: Kept) -> RunView {
         state,
         path: kept.path,
         cwd: kept.cwd,
-        parent: kept.parent,
+        parent: kept.caller.map(|caller| caller.run),
         started_at: kept.started_at,
         updated_at: at,
+        mask: Mask::of_values(kept.secrets),
         finish: kept.finish,
     }
+}
+
+impl RunView {
+    /// As it may be shown; `more` has what nobody may see today.
+    #[must_use]
+    pub fn masked(self, more: &Mask) -> Self {
+        let mask = self.mask.and(more);
+        Self {
+            finish: self.finish.map(|finish| masked(finish, &mask)),
+            ..self
+        }
+    }
+}
+
+pub(crate) fn masked(finish: Finish, mask: &Mask) -> Finish {
+    let text = |text: &String| mask.text(text);
+    Finish {
+        message: text(&finish.message),
+        failure: finish.failure.map(|failure| Failure {
+            message: text(&failure.message),
+            ..failure
+        }),
+        outputs: values(finish.outputs, mask),
+        step_outputs: finish
+            .step_outputs
+            .into_iter()
+            .map(|(name, output)| (name, text(&output)))
+            .collect(),
+        ..finish
+    }
+}
+
+/// Values by names that are ours.
+pub(crate) fn values(named: Map<String, Value>, mask: &Mask) -> Map<String, Value> {
+    let masked = |(name, value)| (name, mask.json(&value));
+    named.into_iter().map(masked).collect()
 }
 
 impl From<Outcome> for RunState {

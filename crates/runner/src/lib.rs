@@ -10,6 +10,7 @@ mod driver;
 mod execution;
 mod found;
 mod history;
+mod parked;
 mod prompt;
 mod refused;
 mod restore;
@@ -18,13 +19,15 @@ mod setup;
 mod show;
 mod surroundings;
 mod talk;
+#[cfg(test)]
+mod tests;
 mod watch;
 mod words;
 mod world;
 
 pub use choices::Choices;
 pub use driver::{RunKeeper, driver};
-pub use execution::{Execution, Order, Progress, TakenUp};
+pub use execution::{Caller, Execution, Order, Progress, TakenUp};
 pub use found::{Found, Shelf, ShelfError};
 pub use history::{History, RunState, RunView};
 pub use prompt::{Command, PromptError, typed};

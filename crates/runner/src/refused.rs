@@ -20,6 +20,8 @@ pub enum StartError {
     NoRun { id: String },
     #[error("somebody else is at work on the run {id}")]
     Busy { id: String },
+    #[error("the run {id} has succeeded and is over; --from STEP runs it again from a step")]
+    Over { id: String },
     #[error(transparent)]
     Rejected(#[from] Rejected),
     #[error(transparent)]
@@ -43,6 +45,7 @@ impl StartError {
             | Self::Prompt { .. }
             | Self::NoRun { .. }
             | Self::Busy { .. }
+            | Self::Over { .. }
             | Self::Rejected(_) => 1,
             Self::Shelf(ShelfError::Read { .. })
             | Self::Store(_)
@@ -62,6 +65,7 @@ impl StartError {
             | Self::Prompt { .. }
             | Self::NoRun { .. }
             | Self::Busy { .. }
+            | Self::Over { .. }
             | Self::Rejected(_)
             | Self::Store(_)
             | Self::Folder { .. }

@@ -9,13 +9,14 @@ use std::{
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use workflow::{Machine, Plan, Record};
+use workflow::{Machine, Mask, Plan, Record};
 
 use crate::{
     found::{self, Found, ShelfError},
-    history::{History, Kept, RunView},
+    history::{History, Kept, RunView, values},
     refused::StartError,
     setup::Stage,
+    world::Remembering,
 };
 
 /// A run at the place where it was left.
@@ -24,6 +25,8 @@ pub(crate) struct Restored {
     pub(crate) view: RunView,
     pub(crate) kept: Kept,
     pub(crate) machine: Machine,
+    /// The world that the machine asks.
+    pub(crate) world: Remembering,
     /// How many inputs it has had.
     pub(crate) inputs: u64,
     /// How many places of the log there are.
@@ -78,6 +81,37 @@ pub async fn detail(
     })
 }
 
+impl RunDetail {
+    /// As it may be shown; `more` has what nobody may see today.
+    #[must_use]
+    pub fn masked(self, more: &Mask) -> Self {
+        let mask = self.view.mask.and(more);
+        let step = |step: StepDetail| StepDetail {
+            record: masked(step.record, &mask),
+            ..step
+        };
+        Self {
+            inputs: values(self.inputs, &mask),
+            steps: self.steps.into_iter().map(step).collect(),
+            view: self.view.masked(more),
+            ..self
+        }
+    }
+}
+
+fn masked(record: Record, mask: &Mask) -> Record {
+    let json = |value: Option<Value>| value.map(|value| mask.json(&value));
+    Record {
+        output: mask.text(&record.output),
+        stderr: mask.text(&record.stderr),
+        error: record.error.map(|error| mask.text(&error)),
+        response: json(record.response),
+        json: json(record.json),
+        data: values(record.data, mask),
+        ..record
+    }
+}
+
 pub(crate) async fn restore(
     history: &History,
     id: &str,
@@ -86,35 +120,43 @@ pub(crate) async fn restore(
     let missing = || StartError::NoRun { id: id.to_owned() };
     let view = history.get(id).await?.ok_or_else(missing)?;
     let kept = history.kept(&view.id).await?.ok_or_else(missing)?;
-    let found = found_of(&kept);
+    let found = view.found();
     let plan = plan_of(&kept, &found)?;
     let stage = Stage {
         cwd: &kept.cwd,
         environment,
     };
-    let world = stage.world(&found);
-    let mut machine = Machine::restore(Arc::new(plan), kept.snapshot.clone(), world);
+    let world = Remembering::new(stage.world(&found));
+    let asked = Arc::new(world.clone());
+    let mut machine = Machine::restore(Arc::new(plan), kept.snapshot.clone(), asked);
     let mut inputs = kept.inputs;
     let (since, places) = history.since(&view.id, kept.inputs).await?;
     for logged in since {
         inputs = logged.number;
-        // It was taken before, so it is taken again; what it led to has been done or was interrupted.
-        let _ = machine.apply(logged.input, logged.at);
+        // It is decided as it was then; what it led to has been done or was interrupted.
+        world.recall(logged.answers);
+        machine.apply(logged.input, logged.at)?;
     }
+    // From here on the world is as it is now.
+    world.take();
     Ok(Restored {
         view,
         kept,
         machine,
+        world,
         inputs,
         logged: places,
     })
 }
 
-fn found_of(kept: &Kept) -> Found {
-    Found {
-        name: kept.workflow.clone(),
-        path: kept.path.clone(),
-        pack: pack_of(&kept.path),
+impl RunView {
+    /// The file that it was made of, as it may be found again.
+    pub fn found(&self) -> Found {
+        Found {
+            name: self.workflow.clone(),
+            path: self.path.clone(),
+            pack: pack_of(&self.path),
+        }
     }
 }
 
@@ -128,7 +170,10 @@ fn pack_of(path: &Path) -> Option<PathBuf> {
 
 /// The plan of the file as it was when the run began.
 fn plan_of(kept: &Kept, found: &Found) -> Result<Plan, StartError> {
-    let templates = |name: &str| found::template(&kept.cwd, name);
+    let templates = |name: &str| match kept.templates.get(name) {
+        Some(text) => Ok(text.clone()),
+        None => found::template(&kept.cwd, name),
+    };
     let loaded = workflow::load(&kept.text, &templates);
     loaded.plan.ok_or_else(|| {
         StartError::Shelf(ShelfError::Invalid {

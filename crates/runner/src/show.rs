@@ -2,12 +2,13 @@
 //!
 //! Everything that is told goes through the mask, so that no secret of the environment gets out.
 
+mod masked;
 mod plan;
 mod voices;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 use domain::turn::{
@@ -19,6 +20,8 @@ use workflow::{Announcement, Finish, Mask, MaskStream, Outcome, StepStatus};
 
 use voices::Voice;
 
+use crate::history;
+
 /// What is shown of a step's output.
 const SHOWN_MAX: usize = 64 * 1024;
 
@@ -29,10 +32,12 @@ const TERMINAL: &str = "terminal";
 #[derive(Debug, Clone)]
 pub struct Audience {
     sink: SessionSink,
-    mask: Arc<Mask>,
+    mask: Arc<RwLock<Mask>>,
     steps: Arc<Mutex<Progress>>,
     /// Texts on their way, of which the beginning of a secret may be held back.
     streams: Arc<Mutex<BTreeMap<(String, Voice), MaskStream>>>,
+    /// Put before the ids of everything, so that no other run in the same conversation has the same.
+    run: String,
     /// Put before the paths of the steps: of a run inside another.
     prefix: String,
 }
@@ -49,21 +54,51 @@ struct Progress {
     outputs: BTreeMap<String, String>,
     /// How often a path was started, so that a repeated step is a call of its own.
     sightings: BTreeMap<String, u32>,
+    /// How often a run inside was begun at a path: each attempt of a step begins one.
+    entered: BTreeMap<String, u32>,
 }
 
 impl Audience {
     pub fn new(sink: SessionSink, mask: Mask) -> Self {
         Self {
             sink,
-            mask: Arc::new(mask),
+            mask: Arc::new(RwLock::new(mask)),
             steps: Arc::default(),
             streams: Arc::default(),
+            run: String::new(),
             prefix: String::new(),
         }
     }
 
+    /// What is taken out of everything that is told.
+    fn mask(&self) -> Mask {
+        let mask = self.mask.read().unwrap_or_else(PoisonError::into_inner);
+        mask.clone()
+    }
+
+    /// How a run came out, as it may be told.
+    pub fn masked(&self, finish: &Finish) -> Finish {
+        history::masked(finish.clone(), &self.mask())
+    }
+
+    /// The same audience for one run, whose secrets nobody here is told from now on.
+    pub(crate) fn of_run(&self, id: &str, secrets: &Mask) -> Self {
+        // The end of an id is the part that chance has made.
+        const LETTERS: usize = 8;
+        let both = self.mask().and(secrets);
+        *self.mask.write().unwrap_or_else(PoisonError::into_inner) = both;
+        let from = id.ceil_char_boundary(id.len().saturating_sub(LETTERS));
+        Self {
+            run: match self.run.is_empty() {
+                true => format!("{}:", &id[from..]),
+                false => self.run.clone(),
+            },
+            ..self.clone()
+        }
+    }
+
     /// The last words of a run, and how the turn that it was ended.
-    pub fn conclude(&self, finish: &Finish) -> Stop {
+    pub(crate) fn conclude(&self, finish: &Finish) -> Stop {
         if self.progress().untold > 0 {
             self.tell_plan();
         }
@@ -74,15 +109,24 @@ impl Audience {
             Outcome::Succeeded => Stop::EndTurn,
             Outcome::Cancelled => Stop::Cancelled,
             Outcome::Failed => Stop::Failed {
-                message: self.mask.text(&finish.message),
+                message: self.mask().text(&finish.message),
             },
         }
     }
 
     /// The same audience for a run inside this one.
     pub(crate) fn inside(&self, path: &str) -> Self {
+        let times = {
+            let mut progress = self.progress();
+            let times = progress.entered.entry(path.to_owned()).or_default();
+            *times += 1;
+            *times
+        };
         Self {
-            prefix: format!("{}{path}/", self.prefix),
+            prefix: match times {
+                1 => format!("{}{path}/", self.prefix),
+                more => format!("{}{path}#{more}/", self.prefix),
+            },
             steps: Arc::default(),
             ..self.clone()
         }
@@ -156,12 +200,12 @@ impl Audience {
 
     /// What a step has printed so far. It may end in the middle of a secret, so the beginning of one is held back.
     pub(crate) fn output_so_far(&self, path: &str, text: &str) {
-        self.output(path, &self.mask.stream().push(text));
+        self.output(path, &self.mask().stream().push(text));
     }
 
     /// All that a step has printed.
     pub(crate) fn whole_output(&self, path: &str, text: &str) {
-        self.output(path, &self.mask.text(text));
+        self.output(path, &self.mask().text(text));
     }
 
     fn output(&self, path: &str, masked: &str) {
@@ -185,15 +229,47 @@ impl Audience {
     }
 
     fn own(&self, path: &str) -> String {
-        format!("{}{path}", self.prefix)
+        format!("{}{}{path}", self.run, self.prefix)
     }
 
     /// Asks whoever is there.
     pub(crate) async fn ask(&self, kind: AskKind, raw: Option<Raw>) -> Answer {
-        let masked = self.masked(&kind);
+        let mask = self.mask();
         // Words that hold a secret are asked in our own.
-        let raw = raw.filter(|_| masked == kind);
-        self.sink.ask(masked, raw).await
+        let raw = raw.filter(|raw| mask.frame(&raw.frame) == *raw.frame);
+        self.sink.ask(masked::ask(kind, &mask), raw).await
+    }
+
+    /// Asks what the agent of a step asks: the call is the one that was told of, under the name it was told by.
+    pub(crate) async fn ask_inner(&self, path: &str, kind: AskKind, raw: Option<Raw>) -> Answer {
+        let own = |id: &str| format!("{}::{id}", self.own(path));
+        let AskKind::Permission {
+            tool,
+            options,
+            destructive,
+        } = kind
+        else {
+            return self.ask(kind, raw).await;
+        };
+        let raw = raw.and_then(|raw| {
+            let mut frame: serde_json::Value = serde_json::from_str(&raw.frame).ok()?;
+            let id = frame.pointer_mut("/toolCall/toolCallId")?;
+            *id = own(id.as_str()?).into();
+            Some(Raw {
+                frame: frame.to_string().into(),
+                ..raw
+            })
+        });
+        let tool = ToolCall {
+            id: own(&tool.id),
+            ..tool
+        };
+        let kind = AskKind::Permission {
+            tool,
+            options,
+            destructive,
+        };
+        self.ask(kind, raw).await
     }
 
     pub(crate) async fn room(&self) {
@@ -204,7 +280,7 @@ impl Audience {
     pub(crate) fn call_of(&self, path: &str, title: String, kind: ToolKind) -> ToolCall {
         ToolCall {
             id: self.current(path),
-            title: self.mask.text(&title),
+            title,
             name: None,
             kind,
             status: ToolStatus::Pending,
@@ -226,7 +302,7 @@ impl Audience {
         let is_over = matches!(status, ToolStatus::Completed | ToolStatus::Failed);
         let content: Vec<ToolContent> = output
             .into_iter()
-            .chain(words.map(|words| self.mask.text(&words)))
+            .chain(words.map(|words| self.mask().text(&words)))
             .map(|text| ToolContent::Text { text })
             .collect();
         let update = ToolUpdate {
@@ -248,17 +324,7 @@ impl Audience {
     }
 
     fn emit(&self, kind: EventKind) {
-        self.sink.emit(self.masked(&kind), None);
-    }
-
-    fn masked<T: Clone + serde::Serialize + serde::de::DeserializeOwned>(&self, kind: &T) -> T {
-        if self.mask.is_empty() {
-            return kind.clone();
-        }
-        // Strings inside are changed, never the shape around them.
-        let value = serde_json::to_value(kind).map(|value| self.mask.json(&value));
-        let masked = value.and_then(serde_json::from_value);
-        masked.unwrap_or_else(|_| kind.clone())
+        self.sink.emit(masked::event(kind, &self.mask()), None);
     }
 
     /// The beginning of this step was told before.
@@ -278,8 +344,8 @@ impl Audience {
     fn current(&self, path: &str) -> String {
         let sighting = self.progress().sightings.get(path).copied().unwrap_or(1);
         match sighting {
-            1 => format!("{}{path}", self.prefix),
-            more => format!("{}{path}#{more}", self.prefix),
+            1 => self.own(path),
+            more => format!("{}#{more}", self.own(path)),
         }
     }
 

@@ -1,14 +1,14 @@
 //! What runs may use of the machine and of the node.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     path::PathBuf,
     sync::{Arc, OnceLock},
 };
 
 use engine::{DriverSurroundings, Drivers, Engine, Records};
-use workflow::{Mask, SECRET_NAMES};
+use workflow::{Mask, SECRET_NAMES, is_secret_name};
 
 use crate::{choices::Choices, found::Shelf, servers::Servers};
 
@@ -26,6 +26,8 @@ pub struct Surroundings {
     /// Where each run has a folder for what is too long for the records.
     pub folder: PathBuf,
     pub shelf: Shelf,
+    /// Parts of names that make a variable secret, beside those that always do.
+    pub secret_names: Vec<String>,
     /// The user's home folder, in which roles and skills are looked for too.
     pub user_home: Option<PathBuf>,
 }
@@ -33,21 +35,31 @@ pub struct Surroundings {
 impl Surroundings {
     /// Secrets of the environment that runs see.
     pub fn mask(&self) -> Mask {
-        mask(&self.around.environment)
+        mask(&self.around.environment, &self.secret_names)
+    }
+
+    /// Those secrets themselves, to be kept with a run.
+    pub(crate) fn secrets(&self) -> BTreeSet<String> {
+        secrets(&self.around.environment, &self.secret_names)
     }
 }
 
-/// The secrets of an environment.
-pub fn mask(environment: &BTreeMap<OsString, OsString>) -> Mask {
-    let text = |text: &OsString| text.to_string_lossy().into_owned();
-    let variables: Vec<(String, String)> = environment
-        .iter()
-        .map(|(name, value)| (text(name), text(value)))
+/// A mask of the secrets of an environment; `more` are parts of names beside those that always make a variable secret.
+pub fn mask(environment: &BTreeMap<OsString, OsString>, more: &[String]) -> Mask {
+    Mask::of_values(secrets(environment, more))
+}
+
+fn secrets(environment: &BTreeMap<OsString, OsString>, more: &[String]) -> BTreeSet<String> {
+    let parts: Vec<&str> = SECRET_NAMES
+        .into_iter()
+        .chain(more.iter().map(String::as_str))
         .collect();
-    let pairs = variables
+    let is_secret = |name: &OsString| is_secret_name(&name.to_string_lossy(), &parts);
+    environment
         .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()));
-    Mask::of_variables(pairs, &SECRET_NAMES)
+        .filter(|(name, value)| is_secret(name) && !value.is_empty())
+        .map(|(_, value)| value.to_string_lossy().into_owned())
+        .collect()
 }
 
 /// What one run has beside that.

@@ -12,7 +12,7 @@ use domain::turn::{Dialect, EventKind, Raw};
 use engine::SessionSink;
 use serde_json::{Value, json};
 
-use crate::{choices::Choices, execution::Execution, servers::Servers};
+use crate::{choices::Choices, parked::Parked, servers::Servers};
 
 #[derive(Debug)]
 pub(crate) struct Talk {
@@ -21,7 +21,7 @@ pub(crate) struct Talk {
     pub(crate) cwd: PathBuf,
     pub(crate) servers: Servers,
     /// One turn at a time; the session sees to that.
-    pub(crate) run: tokio::sync::Mutex<Option<Execution>>,
+    pub(crate) run: tokio::sync::Mutex<Option<Parked>>,
     /// An earlier process may have left a run that waits here; asked once.
     left: AtomicBool,
     choices: Mutex<Choices>,

@@ -1,6 +1,6 @@
 //! The schema, version by version. A newer store is refused; an older one is backed up and brought forward.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, TransactionBehavior};
 
 /// Each entry brings the store from the version of its index to the next.
 const STEPS: &[&str] = &[
@@ -77,9 +77,13 @@ pub(crate) fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
-/// Brings the store from `from` to the current version, all or nothing.
-pub(crate) fn run(connection: &mut Connection, from: i64) -> rusqlite::Result<()> {
-    let transaction = connection.transaction()?;
+/// Brings the store to the current version, all or nothing. Of several processes that open it at once, one does.
+pub(crate) fn run(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let from = version(&transaction)?;
+    if from >= current() {
+        return Ok(());
+    }
     for step in STEPS.iter().skip(usize::try_from(from).unwrap_or(0)) {
         transaction.execute_batch(step)?;
     }

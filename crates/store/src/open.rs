@@ -218,7 +218,7 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
                 })?;
         }
     }
-    migrations::run(connection, found).map_err(|source| OpenError::Migrate {
+    migrations::run(connection).map_err(|source| OpenError::Migrate {
         path: path.to_owned(),
         to: known,
         source,

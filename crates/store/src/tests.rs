@@ -232,6 +232,24 @@ async fn sessions_and_their_events_come_back_in_order_and_in_pages() {
     );
 }
 
+#[test]
+fn a_store_that_several_open_at_once_is_made_once() {
+    const AT_ONCE: usize = 8;
+    for _ in 0..10 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.db");
+        let ready = std::sync::Barrier::new(AT_ONCE);
+        std::thread::scope(|scope| {
+            for _ in 0..AT_ONCE {
+                scope.spawn(|| {
+                    ready.wait();
+                    Store::open(&path, Durability::ProcessDeath).unwrap();
+                });
+            }
+        });
+    }
+}
+
 #[tokio::test]
 async fn an_older_store_is_backed_up_and_brought_forward() {
     let folder = tempfile::tempdir().unwrap();

@@ -344,9 +344,11 @@ fn unknown_keys_are_warnings_and_the_workflow_still_runs() {
 #[test]
 fn output_that_goes_unquoted_into_a_command_is_warned_of() {
     let two = |command: &str| {
-        around(&format!(
-            "  a: {{type: command, command: x, on_success: b}}\n  b: {{type: command, command: '{command}', on_success: done}}"
-        ))
+        format!(
+            "name: demo\ninputs:\n  - {{name: who}}\n  - {{name: count, type: integer}}\n  - {{name: stage, validation: {{enum: [dev, prod]}}}}\n\
+             states:\n  initial: a\n  a: {{type: command, command: x, on_success: b}}\n  b: {{type: command, command: '{command}', on_success: done}}\n  \
+             done: {{type: terminal}}\n"
+        )
     };
     let cases = [
         ("echo {{.states.a.Output}}", true),
@@ -356,6 +358,9 @@ fn output_that_goes_unquoted_into_a_command_is_warned_of() {
         ("echo {{escape .states.a.Output}}", false),
         ("echo {{.states.a.ExitCode}}", false),
         ("echo {{.workflow.id}}", false),
+        ("echo {{.inputs.who}}", true),
+        ("echo {{escape .inputs.who}}", false),
+        ("echo {{.inputs.count}} {{.inputs.stage}}", false),
     ];
     for (command, is_warned) in cases {
         let found = loaded(&two(command));
@@ -377,6 +382,55 @@ fn output_that_goes_unquoted_into_a_command_is_warned_of() {
             .any(|problem| problem.contains("UNSAFE"))
     );
     assert!(problems(&item("[a, b]")).is_empty());
+}
+
+#[test]
+fn what_would_have_no_effect_is_warned_of() {
+    let agent = |more: &str| {
+        around(&format!(
+            "  a: {{type: agent, provider: claude, prompt: x, {more}, on_success: done}}"
+        ))
+    };
+    let operation = |name: &str| {
+        around(&format!(
+            "  a: {{type: operation, operation: {name}, on_success: done}}"
+        ))
+    };
+    let cases = [
+        (
+            agent("mcp_proxy: {enable: true}"),
+            "kept from their own tools",
+        ),
+        (
+            agent(
+                "mcp_proxy: {enable: true, intercept_builtins: false, plugin_tools: [{plugin: gh}]}",
+            ),
+            "there are no plugins here",
+        ),
+        (
+            agent("options: {allowed_tools: [Read]}"),
+            "\"allowed_tools\" has no effect",
+        ),
+        (
+            operation("github.get_issue"),
+            "there is no operation \"github.get_issue\"",
+        ),
+    ];
+    for (text, expected) in cases {
+        let found = loaded(&text);
+        assert!(found.plan.is_some(), "{text}");
+        let problems: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
+        assert!(
+            problems.len() == 1 && problems[0].contains(expected),
+            "{problems:?}"
+        );
+    }
+    for text in [
+        agent("options: {model: m, max_turns: 3}"),
+        operation("http.request"),
+    ] {
+        assert_eq!(problems(&text), [""; 0]);
+    }
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! Values of variables whose names say that they are secret become `***`. Long ones are found anywhere; one under eight
 //! characters only where it stands alone, since it may be an ordinary word. JSON goes through [`Mask::frame`], which
-//! changes strings and never the frame around them.
+//! changes strings and never the frame around them; what has a type of its own is masked field by field, since a short value
+//! may be one of the words that the frame itself is made of.
 
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ pub fn is_secret_name(name: &str, parts: &[impl AsRef<str>]) -> bool {
 }
 
 /// The values to take out. Cheap to clone.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Mask {
     /// The longest first, so that a value inside another does not leave its rest behind.
     values: Arc<[String]>,
@@ -90,6 +91,15 @@ impl Mask {
             .into_iter()
             .filter(|(name, _)| is_secret_name(name, parts));
         Self::of_values(secret.map(|(_, value)| value.to_owned()))
+    }
+
+    /// Everything that either takes out.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        if self.is_empty() || self == other {
+            return other.clone();
+        }
+        Self::of_values(self.values.iter().chain(other.values.iter()).cloned())
     }
 
     pub fn is_empty(&self) -> bool {

@@ -37,6 +37,7 @@ pub enum Code {
     InputMissingRole,
     McpProxyUnknownKey,
     McpProxyEmpty,
+    McpProxyUnsupported,
     CommandFailed,
     CommandTimeout,
     ParallelPartialFailure,
@@ -77,6 +78,7 @@ impl Code {
             Self::InputMissingRole => "USER.INPUT.MISSING_ROLE",
             Self::McpProxyUnknownKey => "USER.MCP_PROXY.UNKNOWN_KEY",
             Self::McpProxyEmpty => "USER.MCP_PROXY.EMPTY_PROXY",
+            Self::McpProxyUnsupported => "USER.MCP_PROXY.UNSUPPORTED_PROVIDER",
             Self::CommandFailed => "EXECUTION.COMMAND.FAILED",
             Self::CommandTimeout => "EXECUTION.COMMAND.TIMEOUT",
             Self::ParallelPartialFailure => "EXECUTION.PARALLEL.PARTIAL_FAILURE",
@@ -112,7 +114,7 @@ impl Code {
     }
 
     /// Every code there is, for documentation and for reading one back.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::YamlSyntax,
         Self::UnknownField,
         Self::WrongType,
@@ -133,6 +135,7 @@ impl Code {
         Self::InputMissingRole,
         Self::McpProxyUnknownKey,
         Self::McpProxyEmpty,
+        Self::McpProxyUnsupported,
         Self::CommandFailed,
         Self::CommandTimeout,
         Self::ParallelPartialFailure,

@@ -1,9 +1,10 @@
 //! `agentcraft acp-serve`: workflows as an agent on our own stdin and stdout.
 //!
 //! Where a daemon runs, its sessions are used, and they outlive the editor. Otherwise the node is this process alone:
-//! everything it has started ends with the connection. What is said of a workflow is said by the same face either way.
+//! everything it has started ends with the connection, and its sessions can be loaded by the next. What is said of a workflow is said by the same face either way.
 
 use std::{
+    hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -27,7 +28,7 @@ use crate::{
     exit::Exit,
     log,
     render::Screen,
-    standalone::Standalone,
+    standalone::{Standalone, Stays},
 };
 
 use super::proxy;
@@ -215,21 +216,36 @@ fn template(space: &Path, usual: Option<Usual>) -> anyhow::Result<String> {
     Ok(template.to_string())
 }
 
+/// The same for the same settings: an agent is made of them, and sessions are of their agent.
+fn space_name(shelf: &Shelf, usual: Option<&Usual>) -> String {
+    if shelf.chosen.is_none() && usual.is_none() {
+        return AGENT.to_owned();
+    }
+    // Where another build has another hash, earlier sessions are not found; nothing is mixed up.
+    let mut hasher = DefaultHasher::new();
+    format!("{:?} {usual:?}", shelf.chosen).hash(&mut hasher);
+    format!("{AGENT}-{:016x}", hasher.finish())
+}
+
 async fn alone(config: &Config, shelf: Shelf, usual: Option<Usual>) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hang_up = signal(SignalKind::hangup())?;
-    let node = Standalone::with_shelf(config, shelf).await?;
+    let name = space_name(&shelf, usual.as_ref());
+    let node = Standalone::lasting(config, shelf, &name).await?;
     let file = node.space().join(format!("{AGENT}.json"));
     write(&file, &template(node.space(), usual)?)?;
     node.engine.load_template(file).await?;
     let agent = Name::parse(AGENT).expect("the name of our own agent is one");
-    let create = Create {
-        name: agent.clone(),
-        template: AGENT.to_owned(),
-        overrides: Overrides::default(),
-    };
-    node.engine.create(create).await?;
+    // An earlier process may have made it.
+    if node.engine.agent(AGENT).is_err() {
+        let create = Create {
+            name: agent.clone(),
+            template: AGENT.to_owned(),
+            overrides: Overrides::default(),
+        };
+        node.engine.create(create).await?;
+    }
     let (peer, incoming) = Lines::new(tokio::io::stdin(), tokio::io::stdout(), Limits::default());
     let editor = Editor {
         engine: node.engine.clone(),
@@ -282,6 +298,9 @@ async fn end_runs(node: &Standalone) {
     };
     if tokio::time::timeout(RUNS_END, ended).await.is_err() {
         tracing::warn!("a run did not end in time");
+    }
+    if node.stays() == Stays::Yes {
+        return;
     }
     for session in sessions.list(None) {
         let _ = sessions.close(&session.session_id).await; // As above.

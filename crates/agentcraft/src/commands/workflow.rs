@@ -11,7 +11,7 @@ use platform::files::{self, Durability, Mode};
 use runner::{Found, Shelf, ShelfError, StartError};
 use serde_json::{Value, json};
 use wire::daemon::Empty;
-use workflow::{Plan, Problem};
+use workflow::{Mask, Plan, Problem};
 
 use super::component;
 use crate::{
@@ -66,6 +66,11 @@ impl Place {
     fn find(&self, name: &str) -> Result<Found, ShelfError> {
         self.shelf.find(&self.cwd, name)
     }
+}
+
+/// What is never shown, whichever run it is from.
+fn mask(config: &Config) -> Mask {
+    runner::mask(&config.environment, &config.secret_names)
 }
 
 fn current_dir() -> Result<PathBuf, CommandError> {

@@ -18,7 +18,7 @@ use super::{
 pub(super) const SIZE_MAX: u64 = 256 * 1024;
 
 /// Every setting.
-pub(super) const KEYS: [&str; 13] = [
+pub(super) const KEYS: [&str; 14] = [
     "configs_dir",
     "durability",
     "http",
@@ -30,6 +30,7 @@ pub(super) const KEYS: [&str; 13] = [
     "log_level",
     "permissions",
     "runs",
+    "secret_names",
     "socket",
     "stop_grace_ms",
 ];
@@ -57,6 +58,7 @@ pub(super) struct FileConfig {
     pub(super) lan: Option<Lan>,
     pub(super) lending: Option<Lending>,
     pub(super) runs: Option<RunsTable>,
+    pub(super) secret_names: Option<Vec<String>>,
     pub(super) journal_days: Option<u64>,
     pub(super) journal_lines: Option<u64>,
 }
@@ -91,6 +93,7 @@ impl FileConfig {
             lan: setting("lan").table()?,
             lending: setting("lending").table()?,
             runs: setting("runs").table()?,
+            secret_names: setting("secret_names").table()?,
             journal_days: setting("journal_days").number(JOURNAL_DAYS_MAX, "days")?,
             journal_lines: setting("journal_lines").number(JOURNAL_LINES_MAX, "lines")?,
         })

@@ -45,6 +45,7 @@ fn without_any_word_everything_is_below_the_home_folder() {
         stop_grace: Duration::from_secs(5),
         journal_age: Duration::from_secs(90 * 24 * 60 * 60),
         journal_lines: 1_000_000,
+        secret_names: Vec::new(),
         policy: Policy::default(),
         runs: RunsTable::default(),
         network: config.network.clone(), // It has tests of its own.
@@ -172,7 +173,7 @@ fn what_makes_no_sense_is_refused_in_words() {
             "[zebra]",
             "/home/ann/.agentcraft/config.toml: there is no setting called \"zebra\"",
             Some(
-                "the settings are configs_dir, durability, http, journal_days, journal_lines, lan, launcher, lending, log_level, permissions, runs, socket, stop_grace_ms",
+                "the settings are configs_dir, durability, http, journal_days, journal_lines, lan, launcher, lending, log_level, permissions, runs, secret_names, socket, stop_grace_ms",
             ),
         ),
         (

@@ -134,9 +134,12 @@ impl Project {
         });
     }
 
-    /// The id of the newest run.
+    /// The id of the newest run that is not a step of another.
     fn newest(&self) -> String {
-        let listed = self.cli(&["workflow", "history", "-f", "quiet", "--limit", "1"]);
-        listed.stdout.trim().to_owned()
+        let listed = self.cli(&["workflow", "history", "-f", "json"]);
+        let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+        let mut runs = listed["runs"].as_array().unwrap().iter();
+        let run = runs.find(|run| run["parent"].is_null());
+        run.map_or("", |run| run["id"].as_str().unwrap()).to_owned()
     }
 }

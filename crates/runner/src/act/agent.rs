@@ -3,17 +3,27 @@
 mod direct;
 mod managed;
 
-use std::ffi::OsStr;
+use std::{ffi::OsStr, time::Duration};
 
 use domain::turn::{EventKind, Stop, Usage};
 use platform::system;
-use workflow::{AgentAction, OutputFormat, Provider, SessionUse, StepResult, StepStatus, Tokens};
+use tokio::time::Instant;
+use workflow::{
+    AgentAction, OutputFormat, Provider, SessionUse, StepResult, StepStatus, Tokens, ToolProxy,
+};
 
 use super::{Act, context};
 use crate::surroundings::Scene;
 
 /// What is kept of an answer.
 const ANSWER_MAX: usize = 4 * 1024 * 1024;
+
+/// What an agent that was told to cancel has to end its turn, before its process is told to end or, where that is not the
+/// step's, is left to its own. Together with the grace of a process it is what a cancelled run may take.
+const WIND_DOWN: Duration = Duration::from_millis(750);
+
+/// Why a turn has not come about that was no longer wanted.
+const STOPPED: &str = "cancelled";
 
 /// How a turn of a step's agent came out.
 #[derive(Debug)]
@@ -27,6 +37,12 @@ struct Spoken {
 }
 
 pub(super) async fn run(act: &Act, action: AgentAction) -> StepResult {
+    let is_kept_in = |proxy: &ToolProxy| proxy.intercept_builtins;
+    if action.tool_proxy.as_ref().is_some_and(is_kept_in) {
+        // To run it with all its tools is what the file was written to prevent.
+        let why = "mcp_proxy wants the agent kept from its own tools, which cannot be done here";
+        return StepResult::failed(1, why);
+    }
     let action = match act.scene.choices.applied(action) {
         Ok(action) => action,
         Err(why) => return StepResult::failed(1, why),
@@ -87,6 +103,14 @@ pub(super) fn known(scene: &Scene) -> Vec<String> {
     let others = others.filter(|agent| agent.name.as_str() != scene.node.around.agent);
     let others = others.map(|agent| format!("agent:{}", agent.name));
     programs.chain(others).take(AGENTS_MAX).collect()
+}
+
+/// Never, without a moment.
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
 }
 
 fn cancelled(why: String) -> StepResult {

@@ -1,10 +1,20 @@
 //! A command line in a shell, or a script with its own interpreter, in a group of its own.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use engine::chain;
-use platform::{Exit, Group, Pipes, Spawn, process::Stream, tasks::block_here};
-use tokio::io::AsyncWriteExt;
+use platform::{
+    Exit, Group, Pipes, Spawn,
+    files::{self, Durability, Mode},
+    process::Stream,
+    tasks::block_here,
+};
+use tokio::time::MissedTickBehavior;
 use workflow::{CommandAction, StepResult, StepStatus};
 
 use super::{Act, heard::Heard};
@@ -25,13 +35,65 @@ const DRAIN_MAX: Duration = Duration::from_millis(500);
 const SHOW_EVERY: Duration = Duration::from_millis(250);
 
 pub(super) async fn run(act: &Act, command: &CommandAction) -> StepResult {
-    match start(act, command) {
+    let file = match Script::write(act, command) {
+        Ok(file) => file,
+        Err(why) => return StepResult::failed(127, why),
+    };
+    match start(act, command, file.as_ref()) {
         Ok((group, pipes)) => attend(act, command, group, pipes).await,
         Err(why) => StepResult::failed(127, why),
     }
 }
 
-fn start(act: &Act, command: &CommandAction) -> Result<(Group, Pipes), String> {
+/// The text of a script with its own interpreter, in a file that is gone with the step: the interpreter reads it, and the
+/// standard input is empty, as for every command.
+struct Script {
+    folder: PathBuf,
+    path: PathBuf,
+}
+
+impl Script {
+    fn write(act: &Act, command: &CommandAction) -> Result<Option<Self>, String> {
+        let (Some(_), Some(named)) = (shebang(command), &command.script) else {
+            return Ok(None);
+        };
+        let folder = act.overflow("script");
+        let name = Path::new(named).file_name().unwrap_or(OsStr::new("script"));
+        let script = Self {
+            path: folder.join(name),
+            folder,
+        };
+        let written = block_here(|| {
+            files::create_private_dir(&script.folder)?;
+            files::write_atomic(
+                &script.path,
+                command.line.as_bytes(),
+                Mode::PRIVATE,
+                Durability::ProcessDeath,
+            )
+        });
+        written.map_err(|error| chain(&error))?;
+        Ok(Some(script))
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        let removed = block_here(|| files::remove_tree(&self.folder));
+        if let Err(error) = removed {
+            tracing::warn!(error = %chain(&error), "could not remove the script of a step");
+        }
+        if let Some(run) = self.folder.parent() {
+            files::remove_dir_if_empty(run);
+        }
+    }
+}
+
+fn start(
+    act: &Act,
+    command: &CommandAction,
+    script: Option<&Script>,
+) -> Result<(Group, Pipes), String> {
     let around = &act.scene.node.around;
     let owner = around
         .owner
@@ -41,14 +103,11 @@ fn start(act: &Act, command: &CommandAction) -> Result<(Group, Pipes), String> {
         Some(dir) => act.scene.cwd.join(dir),
         None => act.scene.cwd.clone(),
     };
-    let (program, args) = interpreter(command);
+    let (program, args) = interpreter(command, script);
     let spawn = Spawn {
         args,
         env: act.scene.environment().clone(),
-        stdin: match shebang(command) {
-            Some(_) => Stream::Piped,
-            None => Stream::Null,
-        },
+        stdin: Stream::Null,
         stdout: Stream::Piped,
         stderr: Stream::Piped,
         ..Spawn::new(program, cwd, owner)
@@ -57,17 +116,17 @@ fn start(act: &Act, command: &CommandAction) -> Result<(Group, Pipes), String> {
     block_here(|| spawn.spawn(&around.guardian)).map_err(|error| chain(&error))
 }
 
-/// The text itself is read from the standard input by an interpreter of its own; a line is an argument of the shell.
-fn interpreter(command: &CommandAction) -> (PathBuf, Vec<OsString>) {
-    match shebang(command) {
+/// A script is read by the interpreter it names; a line is an argument of the shell.
+fn interpreter(command: &CommandAction, script: Option<&Script>) -> (PathBuf, Vec<OsString>) {
+    match shebang(command).zip(script) {
         None => (
             PathBuf::from("/bin/sh"),
             vec!["-c".into(), OsString::from(&command.line)],
         ),
-        Some(words) => {
+        Some((words, script)) => {
             let mut words = words.split_whitespace().map(OsString::from);
             let program = words.next().unwrap_or_else(|| "/bin/sh".into());
-            let args = words.chain(["/dev/stdin".into()]).collect();
+            let args = words.chain([script.path.clone().into()]).collect();
             (PathBuf::from(program), args)
         }
     }
@@ -89,20 +148,22 @@ async fn attend(act: &Act, command: &CommandAction, group: Group, pipes: Pipes) 
     let mut output = Heard::new(limit, act.overflow("stdout"));
     let mut errors = Heard::new(limit, act.overflow("stderr"));
     let ended = {
-        let script = shebang(command).map(|_| command.line.clone());
+        let seen = Seen::default();
         let mut reading = Box::pin(async {
             tokio::join!(
-                feed(pipes.stdin, script),
-                output.read(pipes.stdout, tasks, now_and_then(act)),
-                errors.read(pipes.stderr, tasks, |_| {}),
+                output.read(pipes.stdout, tasks, |bytes| seen.add(Which::Output, bytes)),
+                errors.read(pipes.stderr, tasks, |bytes| seen.add(Which::Errors, bytes)),
             );
         });
+        let mut show = tokio::time::interval(SHOW_EVERY);
+        show.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut read = false;
         let ended = loop {
             tokio::select! { biased;
                 () = act.stop.cancelled() => break None,
                 () = &mut reading, if !read => read = true,
                 exit = group.wait() => break Some(exit),
+                _ = show.tick() => seen.show(act),
             }
         };
         let exit = match ended {
@@ -127,15 +188,42 @@ async fn attend(act: &Act, command: &CommandAction, group: Group, pipes: Pipes) 
     }
 }
 
-/// Shows what was printed, if the last time was a while ago.
-fn now_and_then(act: &Act) -> impl FnMut(&[u8]) {
-    let mut shown = tokio::time::Instant::now();
-    move |bytes| {
-        if shown.elapsed() >= SHOW_EVERY {
-            let text = String::from_utf8_lossy(bytes);
-            act.audience.output_so_far(&act.path, &text);
-            shown = tokio::time::Instant::now();
+/// What was printed so far, as much of it as is kept, for whoever watches.
+#[derive(Debug, Default)]
+struct Seen(Mutex<Printed>);
+
+#[derive(Debug, Default)]
+struct Printed {
+    output: Vec<u8>,
+    errors: Vec<u8>,
+    is_new: bool,
+}
+
+enum Which {
+    Output,
+    Errors,
+}
+
+impl Seen {
+    fn add(&self, which: Which, bytes: &[u8]) {
+        let mut printed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match which {
+            Which::Output => printed.output.extend_from_slice(bytes),
+            Which::Errors => printed.errors.extend_from_slice(bytes),
         }
+        printed.is_new = true;
+    }
+
+    /// Shows it, if something has come since the last time.
+    fn show(&self, act: &Act) {
+        let mut printed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !std::mem::take(&mut printed.is_new) {
+            return;
+        }
+        let output = String::from_utf8_lossy(&printed.output);
+        let errors = String::from_utf8_lossy(&printed.errors);
+        let text = both(&output, &errors);
+        act.audience.output_so_far(&act.path, &text);
     }
 }
 
@@ -175,12 +263,5 @@ fn result(ended: Option<Exit>, output: String, stderr: String) -> StepResult {
         exit_code,
         error,
         ..StepResult::default()
-    }
-}
-
-/// A script is given to its interpreter; any other command finds its input at the end.
-async fn feed(stdin: Option<platform::process::ChildStdin>, script: Option<String>) {
-    if let (Some(mut stdin), Some(script)) = (stdin, script) {
-        let _ = stdin.write_all(script.as_bytes()).await; // It may not want to read all of it.
     }
 }

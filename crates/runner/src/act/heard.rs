@@ -68,7 +68,7 @@ impl Heard {
         Some(path.to_string_lossy().into_owned())
     }
 
-    /// Reads to the end, so that the command is never stuck; `seen` is told of everything that is kept.
+    /// Reads to the end, so that the command is never stuck; `seen` is told of what is kept, as it comes.
     pub(super) async fn read(
         &mut self,
         source: Option<impl AsyncRead + Unpin>,
@@ -83,8 +83,11 @@ impl Heard {
             if count == 0 {
                 return;
             }
+            let before = self.bytes.len();
             self.push(&chunk[..count], tasks).await;
-            seen(&self.bytes);
+            if self.bytes.len() > before {
+                seen(&self.bytes[before..]);
+            }
         }
     }
 

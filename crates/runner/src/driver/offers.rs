@@ -139,9 +139,14 @@ impl RunKeeper {
 
     /// Every workflow that can be run, what it does, and which inputs it takes.
     pub(super) fn available(&self, cwd: &Path) -> Vec<(Found, String, Option<String>)> {
-        let mut all = self.node.shelf.list(cwd);
-        all.retain(|found| self.only.as_ref().is_none_or(|only| found.name == *only));
+        let shelf = &self.node.shelf;
+        let all = match &self.only {
+            Some(only) => Vec::from_iter(shelf.find(&self.node.around.workspace, only).ok()),
+            None => shelf.list(cwd),
+        };
         all.into_iter()
+            // A command ends at a blank, so such a name could not be typed.
+            .filter(|found| !found.name.contains(char::is_whitespace))
             .filter_map(|found| {
                 let plan = found.plan(cwd).ok()?;
                 let description = if plan.description.is_empty() {

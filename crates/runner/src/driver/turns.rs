@@ -9,8 +9,9 @@ use workflow::{AskInput, Plan};
 use super::RunKeeper;
 use crate::{
     execution::{Execution, Order, Progress, TakenUp},
-    found::ShelfError,
+    found::{Found, ShelfError},
     history::History,
+    parked::Parked,
     prompt::Command,
     refused::StartError,
     show::Audience,
@@ -20,15 +21,26 @@ use crate::{
 /// What is said first where a prompt cannot be read as a workflow and its inputs.
 const INVALID_PROMPT: &str = "USER.ACP.INVALID_PROMPT";
 
+/// How a prompt has come to its workflow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meant {
+    /// By its name, with inputs after it.
+    Named,
+    /// By itself: all of it is text for the workflow.
+    Text,
+}
+
 impl RunKeeper {
     pub(super) async fn take(&self, turn: Turn) -> Result<Stop, DriverError> {
         let talk = self.talk(&turn.session)?;
         let mut place = talk.run.lock().await;
         let audience = Audience::new(talk.sink.clone(), self.node.mask());
-        if talk.may_have_left() {
-            *place = self.left(&talk, audience.clone()).await;
-        }
-        let execution = match place.take() {
+        let waiting = match (place.take(), talk.may_have_left()) {
+            (Some(parked), _) => parked.take().await,
+            (None, true) => self.left(&talk, audience.clone()).await,
+            (None, false) => None,
+        };
+        let execution = match waiting {
             Some(mut waiting) => waiting.answer(turn.prompt.clone()).await.map(|()| waiting),
             None => self.begin(&talk, &turn, audience.clone()).await,
         };
@@ -38,13 +50,16 @@ impl RunKeeper {
         };
         match execution.drive(&turn.cancel).await {
             Ok(Progress::Waiting(AskInput { .. })) => {
-                *place = Some(execution);
+                *place = Some(Parked::new(execution, &self.node.around.tasks));
                 Ok(Stop::EndTurn)
             }
-            Ok(Progress::Finished(finish)) => Ok(audience.conclude(&finish)),
-            Err(error) => Err(DriverError::Program {
-                why: engine::chain(&error),
-            }),
+            Ok(Progress::Finished(finish)) => Ok(execution.conclude(&finish)),
+            Err(error) => {
+                execution.leave();
+                Err(DriverError::Program {
+                    why: engine::chain(&error),
+                })
+            }
         }
     }
 
@@ -78,27 +93,11 @@ impl RunKeeper {
         turn: &Turn,
         audience: Audience,
     ) -> Result<Execution, StartError> {
-        let usual = self.only.as_ref().or(self.usual.as_ref());
-        let named = Command::parse(&turn.prompt);
-        let is_named = named.is_some();
-        let command = match (usual, named) {
-            (_, Some(command)) => command,
-            (Some(usual), None) => Command {
-                name: usual.clone(),
-                rest: turn.prompt.trim().to_owned(),
-            },
-            (None, None) => {
-                return Err(StartError::Shelf(ShelfError::Missing {
-                    name: String::new(),
-                    known: Vec::new(),
-                }));
-            }
-        };
-        let found = self.node.shelf.find(&talk.cwd, &command.name)?;
+        let (found, command, meant) = self.meant(talk, &turn.prompt)?;
         let plan = found.plan(&talk.cwd)?;
-        let inputs = match is_named {
-            true => command.inputs(&plan),
-            false => command.text(&plan),
+        let inputs = match meant {
+            Meant::Named => command.inputs(&plan),
+            Meant::Text => command.text(&plan),
         };
         let mut inputs = inputs.map_err(|error| StartError::Prompt {
             why: error.to_string(),
@@ -114,6 +113,35 @@ impl RunKeeper {
             talk: Some(turn.session.clone()),
         };
         Execution::prepare(&self.node, &found, inputs, order).await
+    }
+
+    /// The workflow that a prompt is for. One that the node's owner has chosen may be any file; one that a prompt names is
+    /// on the shelf, and is the chosen one where the agent has that alone.
+    fn meant(&self, talk: &Talk, prompt: &str) -> Result<(Found, Command, Meant), StartError> {
+        let shelf = &self.node.shelf;
+        let named = Command::parse(prompt);
+        let text = |name: &str| Command {
+            name: name.to_owned(),
+            rest: prompt.trim().to_owned(),
+        };
+        if let Some(only) = &self.only {
+            let found = shelf.find(&self.node.around.workspace, only)?;
+            return Ok(match named.filter(|command| command.name == *only) {
+                Some(command) => (found, command, Meant::Named),
+                None => (found, text(only), Meant::Text),
+            });
+        }
+        match (named, &self.usual) {
+            (Some(command), _) => {
+                let found = shelf.named(&talk.cwd, &command.name)?;
+                Ok((found, command, Meant::Named))
+            }
+            (None, Some(usual)) => Ok((shelf.find(&talk.cwd, usual)?, text(usual), Meant::Text)),
+            (None, None) => Err(StartError::Shelf(ShelfError::Missing {
+                name: String::new(),
+                known: Vec::new(),
+            })),
+        }
     }
 
     /// Says what is wrong and what there is; the turn has not done anything.

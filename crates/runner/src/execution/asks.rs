@@ -16,29 +16,32 @@ const REJECT: &str = "reject";
 impl Execution {
     /// The conversation of a run at the top is the conversation of the turn; one further down asks a question.
     pub(super) fn ask_input(&mut self, asked: AskInput) {
-        if self.kept.parent.is_none() {
-            self.waiting = Some(asked);
+        if self.kept.caller.is_none() {
+            self.waiting.push_back(asked);
             return;
         }
         let kind = AskKind::Question {
             text: asked.text.clone(),
             schema: None,
         };
-        let ticket = asked.ticket;
-        self.ask(ticket, kind, move |answer| Input::Answer {
-            ticket,
-            text: match answer {
-                Answer::Text { text } => text,
-                Answer::Option { .. } | Answer::Declined => String::new(),
-            },
+        let (ticket, audience) = (asked.ticket, self.audience.clone());
+        self.ask(ticket, kind, move |answer| match answer {
+            Answer::Text { text } => Input::Answer { ticket, text },
+            Answer::Option { .. } | Answer::Declined => {
+                let step = asked.path;
+                audience.notice(format!(
+                    "nobody has said anything in the conversation {step}, so its workflow is cancelled"
+                ));
+                Input::Cancel
+            }
         });
     }
 
     pub(super) fn ask_approval(&mut self, asked: AskApproval) {
-        let title = if asked.message.is_empty() {
-            asked.summary
-        } else {
-            format!("{} ({})", asked.message, asked.summary)
+        let title = match (asked.message.as_str(), asked.summary.as_str()) {
+            ("", _) => asked.summary,
+            (_, "") => asked.message,
+            (message, summary) => format!("{message} ({summary})"),
         };
         let option = |id: &str, name: &str, kind| AskOption {
             id: id.to_owned(),

@@ -1,11 +1,16 @@
 //! How runs begin: with a file and its inputs, or as one that somebody has left.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use platform::crash;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
-use workflow::{Input, Machine, RewindFrom, Setup};
+use workflow::{Finish, Input, Machine, Mask, Outcome, RewindFrom, Setup, World};
 
 use super::{Execution, INPUTS_MAX, claim::Claim};
 use crate::{
@@ -19,6 +24,7 @@ use crate::{
     setup::Stage,
     show::Audience,
     surroundings::{Scene, Surroundings},
+    world::Remembering,
 };
 
 /// Who runs, where, for whom.
@@ -31,12 +37,21 @@ pub struct Order {
     /// And may have chosen something for its agents.
     pub choices: Choices,
     pub audience: Audience,
-    /// The run that this one is a step of.
-    pub parent: Option<String>,
+    /// The step of another run that this one is.
+    pub parent: Option<Caller>,
     /// The workflows that are being run above it.
     pub call_stack: Vec<String>,
     /// The conversation that it belongs to, which finds it again when it waits there.
     pub talk: Option<String>,
+}
+
+/// A step that calls a workflow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caller {
+    pub run: String,
+    pub path: String,
+    /// Tells it from other attempts and rounds of the same step.
+    pub ticket: u64,
 }
 
 /// How a run that was left is gone on with.
@@ -72,8 +87,7 @@ impl Execution {
         inputs: Map<String, Value>,
         order: Order,
     ) -> Result<Self, StartError> {
-        let text = found.text()?;
-        let plan = Arc::new(found.plan(&order.cwd)?);
+        let (text, templates, plan) = found.kept(&order.cwd)?;
         let id = fresh_id();
         let scene = Scene {
             node: node.clone(),
@@ -85,21 +99,24 @@ impl Execution {
             cwd: &scene.cwd,
             environment: scene.environment(),
         };
-        let world = stage.world(found);
+        let remembering = Remembering::new(stage.world(found));
+        let world: Arc<dyn World> = Arc::new(remembering.clone());
         let setup = Setup {
-            parent_run: order.parent.clone(),
+            parent_run: order.parent.as_ref().map(|caller| caller.run.clone()),
             call_stack: order.call_stack,
             ..stage.setup(&id, inputs, &world)
         };
-        let machine =
-            Machine::new(plan, setup, world).map_err(|problems| StartError::Inputs { problems })?;
+        let machine = Machine::new(Arc::new(plan), setup, world)
+            .map_err(|problems| StartError::Inputs { problems })?;
         let kept = Kept {
             workflow: found.name.clone(),
             path: found.path.clone(),
             text,
+            templates,
             cwd: order.cwd,
-            parent: order.parent,
+            caller: order.parent,
             talk: order.talk,
+            secrets: scene.node.secrets(),
             started_at: now().0,
             state: RunState::Running,
             worker: Worker::ourselves(),
@@ -107,7 +124,7 @@ impl Execution {
             snapshot: machine.state().clone(),
             finish: None,
         };
-        let mut execution = Self::assemble(id, machine, kept, scene, order.audience);
+        let mut execution = Self::assemble(id, (machine, remembering), kept, scene, order.audience);
         execution.snapshot().await?;
         execution.audience.plan(execution.machine.plan());
         execution.take(Input::Begin).await?;
@@ -130,11 +147,16 @@ impl Execution {
             view,
             mut kept,
             machine,
+            world,
             inputs: count,
             logged,
         } = restored;
         if matches!(view.state, RunState::Running | RunState::Waiting) {
             return Err(StartError::Busy { id: view.id });
+        }
+        let has_succeeded = |finish: &Finish| finish.outcome == Outcome::Succeeded;
+        if taken_up.from.is_none() && machine.finish().is_some_and(has_succeeded) {
+            return Err(StartError::Over { id: view.id });
         }
         let scene = Scene {
             node: node.clone(),
@@ -155,10 +177,12 @@ impl Execution {
             let inputs = taken_up.inputs;
             todo.push(Input::Rewind { from, inputs });
         }
+        kept.secrets.extend(scene.node.secrets());
         kept.worker = Worker::ourselves();
         kept.state = RunState::Running;
         kept.finish = None;
-        let mut execution = Self::assemble(view.id, machine, kept, scene, taken_up.audience);
+        let mut execution =
+            Self::assemble(view.id, (machine, world), kept, scene, taken_up.audience);
         execution.inputs = count;
         execution.logged = logged;
         // Nothing is written before it is known that all of it can be done.
@@ -180,15 +204,17 @@ impl Execution {
 
     fn assemble(
         id: String,
-        machine: Machine,
+        (machine, world): (Machine, Remembering),
         kept: Kept,
         scene: Scene,
         audience: Audience,
     ) -> Self {
+        let audience = audience.of_run(&id, &Mask::of_values(kept.secrets.iter().cloned()));
         let (outbox, inbox) = mpsc::channel(INPUTS_MAX);
         Self {
             id,
             machine,
+            world,
             history: History::new(scene.node.records.clone()),
             kept,
             scene,
@@ -197,7 +223,7 @@ impl Execution {
             outbox,
             acts: BTreeMap::new(),
             asks: BTreeMap::new(),
-            waiting: None,
+            waiting: VecDeque::new(),
             inputs: 0,
             logged: 0,
             bell: None,

@@ -23,7 +23,7 @@ impl Audience {
         let shown = {
             let mut streams = self.streams();
             let stream = streams.entry((source.to_owned(), voice));
-            stream.or_insert_with(|| self.mask.stream()).push(text)
+            stream.or_insert_with(|| self.mask().stream()).push(text)
         };
         self.say(voice, shown);
     }

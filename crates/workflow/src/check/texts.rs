@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::document::Place;
 use crate::expression;
 use crate::load::{ConditionUse, Places, Purpose, TextUse};
-use crate::plan::{Items, Plan, Step, StepKind};
+use crate::plan::{InputKind, Items, Plan, Step, StepKind};
 use crate::problem::{Code, Severity, nearest, quoted};
 use crate::reader::Findings;
 use crate::scope::STATE_PROPERTIES;
@@ -349,13 +349,16 @@ impl Checker<'_> {
         );
     }
 
-    /// What a program or an agent has written can hold anything, and a shell would run it.
+    /// What a program, an agent or whoever asks for a run has written can hold anything, and a shell would run it.
     fn unquoted(&self, reference: &Reference, place: Place, step: &str) {
         if !reference.is_printed_unquoted {
             return;
         }
         let is_untrusted = match (reference.part(0), reference.part(2)) {
             (Some("states"), Some(property)) => UNTRUSTED.contains(&property),
+            (Some("inputs"), _) => reference
+                .part(1)
+                .is_some_and(|name| self.may_hold_anything(name)),
             (Some("loop"), _) => {
                 let is_item = reference
                     .path
@@ -375,6 +378,17 @@ impl Checker<'_> {
                 Some(format!("write {{{{.{path} | shell_quote}}}}")),
             );
         }
+    }
+
+    /// Inputs come from prompts and from the network, as whatever text somebody likes.
+    fn may_hold_anything(&self, input: &str) -> bool {
+        let mut inputs = self.plan.inputs.iter();
+        inputs.any(|spec| {
+            spec.name == input
+                && spec.kind == InputKind::String
+                && spec.validation.choices.is_empty()
+                && spec.validation.pattern.is_none()
+        })
     }
 
     fn loops_over_output(&self, step: &str) -> bool {

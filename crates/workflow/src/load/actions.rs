@@ -11,6 +11,23 @@ use crate::template;
 
 use super::{Loader, Purpose};
 
+/// What the runner offers.
+const OPERATIONS: [&str; 2] = ["http.request", "notify.send"];
+
+/// Options of agents that the runner passes on, or says something about.
+const OPTIONS: [&str; 10] = [
+    "api_key",
+    "api_key_env",
+    "base_url",
+    "executable",
+    "max_completion_tokens",
+    "max_tokens",
+    "max_turns",
+    "model",
+    "temperature",
+    "top_p",
+];
+
 impl Loader<'_> {
     pub(super) fn command(&self, map: &Mapping<'_>, step: &str) -> Option<Command> {
         let inline = map.get("command");
@@ -97,9 +114,10 @@ impl Loader<'_> {
             .get("output_format")
             .and_then(|node| node.choice(self.findings, &formats));
         let options = map.get("options");
-        options
-            .iter()
-            .for_each(|node| self.note_texts_within(node, step));
+        options.iter().for_each(|node| {
+            self.note_texts_within(node, step);
+            self.warn_of_options(node);
+        });
         Some(Agent {
             provider: provider??,
             prompt,
@@ -225,7 +243,42 @@ impl Loader<'_> {
             self.findings
                 .error(node.place, Code::McpProxyEmpty, message);
         }
+        let message = match (proxy.intercept_builtins, proxy.plugin_tools.is_empty()) {
+            (true, _) => "agents cannot be kept from their own tools here, so the step will fail",
+            (false, false) => "there are no plugins here, so the agent gets none of their tools",
+            (false, true) => return Some(proxy),
+        };
+        let code = Code::McpProxyUnsupported;
+        let hint = "remove mcp_proxy; permission rules say what an agent may do".to_owned();
+        self.findings.add(
+            node.place,
+            code,
+            Severity::Warning,
+            message.to_owned(),
+            Some(hint),
+        );
         Some(proxy)
+    }
+
+    /// Options that no agent here is told of: a file may rely on one of them to keep an agent from something.
+    fn warn_of_options(&self, node: &Node) {
+        let Yaml::Map(options) = &node.value else {
+            return;
+        };
+        for option in options {
+            if OPTIONS.contains(&option.key.as_str()) {
+                continue;
+            }
+            let message = format!("the option {} has no effect here", quoted(&option.key));
+            let hint = nearest(&option.key, OPTIONS.into_iter());
+            self.findings.add(
+                option.value.place,
+                Code::UnknownField,
+                Severity::Warning,
+                message,
+                hint.map(|known| format!("did you mean {known}?")),
+            );
+        }
     }
 
     pub(super) fn operation(&self, map: &Mapping<'_>, step: &str) -> Option<Operation> {
@@ -233,6 +286,22 @@ impl Loader<'_> {
             map.missing(&format!("operation of step {}", quoted(step)));
             return None;
         };
+        if !OPERATIONS.contains(&name.as_str()) {
+            let message = format!(
+                "there is no operation {} here, so the step will fail; there are {}",
+                quoted(&name),
+                OPERATIONS.join(" and ")
+            );
+            if let Some(node) = map.get("operation") {
+                self.findings.add(
+                    node.place,
+                    Code::InvalidValue,
+                    Severity::Warning,
+                    message,
+                    None,
+                );
+            }
+        }
         let inputs = map.get("inputs").or_else(|| map.get("operation_inputs"));
         map.get("operation_inputs");
         inputs

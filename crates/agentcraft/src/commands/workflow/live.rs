@@ -1,10 +1,6 @@
 //! A run as it happens: its events on the screen, its questions to the person there, and Ctrl-C.
 
-use std::{
-    io::{self, BufRead},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use domain::{
     permission,
@@ -14,11 +10,12 @@ use engine::{AskRequest, EventLog, Page, SessionSink};
 use runner::{Audience, Execution, Found, Progress, StartError, Surroundings};
 use serde_json::json;
 use tokio::{
+    io::{AsyncBufReadExt, BufReader, Lines, Stdin},
     signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
 };
 use tokio_util::sync::CancellationToken;
-use workflow::{AskInput, Finish, Outcome};
+use workflow::{Finish, Outcome};
 
 use super::run;
 use crate::{
@@ -52,6 +49,8 @@ pub(super) struct Live<'a> {
     log: Arc<EventLog>,
     audience: Audience,
     asks: mpsc::Receiver<AskRequest>,
+    /// What is said in a conversation where there is no terminal: a line each, and its end is the conversation's.
+    input: Lines<BufReader<Stdin>>,
     lines: RunLines,
     config: &'a Config,
     screen: &'a mut Screen,
@@ -71,7 +70,7 @@ pub(super) struct Started {
 }
 
 enum Report {
-    Waiting(AskInput),
+    Waiting,
     Finished(Finish),
     Failed(StartError),
 }
@@ -94,6 +93,7 @@ impl<'a> Live<'a> {
             node,
             log,
             asks,
+            input: BufReader::new(tokio::io::stdin()).lines(),
             config,
             screen,
             format,
@@ -152,6 +152,7 @@ impl<'a> Live<'a> {
         }
         let (answers, mut reports) = self.drive(execution);
         let mut signals = Signals::new()?;
+        let mut is_listening = false;
         loop {
             self.show_events()?;
             tokio::select! { biased;
@@ -168,14 +169,23 @@ impl<'a> Live<'a> {
                 report = reports.recv() => {
                     self.show_events()?;
                     match report {
-                        Some(Report::Waiting(asked)) => {
-                            let words = self.words(&asked)?;
+                        Some(Report::Waiting) if self.screen.can_ask() => {
+                            let words = self.words()?;
                             let _ = answers.send(words).await; // The run may have been cancelled.
+                        }
+                        Some(Report::Waiting) => {
+                            self.lines.close(self.screen)?;
+                            is_listening = true;
                         }
                         Some(Report::Finished(finish)) => return self.conclude(&id, &finish),
                         Some(Report::Failed(error)) => return self.refuse(&error, None),
                         None => return Err(CommandError::Shown(Exit::Failed)),
                     }
+                }
+                line = self.input.next_line(), if is_listening => {
+                    is_listening = false;
+                    let words = line?.unwrap_or_default();
+                    let _ = answers.send(words.trim_end().to_owned()).await; // As above.
                 }
                 () = self.log.newer_than(self.next - 1) => {}
                 () = tokio::time::sleep(PAUSE) => self.lines.pause(self.screen)?,
@@ -188,14 +198,14 @@ impl<'a> Live<'a> {
         let cancel = self.cancel.clone();
         let (reports, heard) = mpsc::channel(REPORTS_MAX);
         let (answers, mut said) = mpsc::channel(1);
-        let audience = self.audience.clone();
         self.node.tasks.spawn(|_| async move {
             loop {
                 let report = match execution.drive(&cancel).await {
-                    Ok(Progress::Waiting(asked)) => {
-                        let _ = reports.send(Report::Waiting(asked)).await; // Then the answers end too.
+                    Ok(Progress::Waiting(_)) => {
+                        let _ = reports.send(Report::Waiting).await; // Then the answers end too.
                         let answer = tokio::select! { biased;
                             () = cancel.cancelled() => continue,
+                            () = execution.cancel_asked() => continue,
                             answer = said.recv() => answer,
                         };
                         match execution.answer(answer.unwrap_or_default()).await {
@@ -204,7 +214,7 @@ impl<'a> Live<'a> {
                         }
                     }
                     Ok(Progress::Finished(finish)) => {
-                        audience.conclude(&finish);
+                        execution.conclude(&finish);
                         Report::Finished(finish)
                     }
                     Err(error) => Report::Failed(error),
@@ -266,14 +276,9 @@ impl<'a> Live<'a> {
         Ok(())
     }
 
-    /// What the user says in a conversation: a line from the terminal or from the input; its end ends the conversation.
-    fn words(&mut self, _asked: &AskInput) -> Result<String, CommandError> {
+    /// What the user says in a conversation on the terminal; its end ends the conversation.
+    fn words(&mut self) -> Result<String, CommandError> {
         self.lines.close(self.screen)?;
-        if !self.screen.can_ask() {
-            let mut line = String::new();
-            io::stdin().lock().read_line(&mut line)?;
-            return Ok(line.trim_end().to_owned());
-        }
         match Editor::on_terminal()?.read("you> ")? {
             Typed::Line(line) => Ok(line),
             Typed::Interrupt | Typed::End => Ok(String::new()),
@@ -283,24 +288,23 @@ impl<'a> Live<'a> {
     fn conclude(&mut self, id: &str, finish: &Finish) -> Result<(), CommandError> {
         self.lines.close(self.screen)?;
         let code = runner::exit_code(finish);
-        let mask = self.node.runs.mask();
+        let finish = &self.audience.masked(finish);
         if self.format == TalkFormat::Json {
             let value = json!({
                 "type": "result", "runId": id, "outcome": finish.outcome, "exitCode": code,
                 "message": finish.message, "failure": finish.failure, "outputs": finish.outputs,
             });
-            self.screen.json_line(&mask.json(&value))?;
+            self.screen.json_line(&value)?;
         } else {
             match finish.outcome {
                 Outcome::Succeeded if finish.outputs.is_empty() => {}
                 Outcome::Succeeded => {
                     let outputs = serde_json::Value::Object(finish.outputs.clone());
-                    self.screen.json_line(&mask.json(&outputs))?;
+                    self.screen.json_line(&outputs)?;
                 }
                 Outcome::Cancelled => self.screen.note("cancelled")?,
                 Outcome::Failed => {
-                    let message = mask.text(&finish.message);
-                    self.screen.note(&format!("error: {message}"))?;
+                    self.screen.note(&format!("error: {}", finish.message))?;
                     self.screen.note(&format!(
                         "`agentcraft workflow status {id}` shows its steps, `agentcraft workflow resume {id}` tries again"
                     ))?;

@@ -32,16 +32,17 @@ pub(super) fn status(
         &config.environment,
     ))?;
     let detail = detail.map_err(|error| super::refuse(&error, None, screen))?;
+    let detail = detail.masked(&super::mask(config));
     match arguments.output.format {
         Format::Json => {
             let value = serde_json::to_value(&detail)
                 .map_err(|error| CommandError::machine("write the run down", error))?;
-            screen.json(&runner::mask(&config.environment).json(&value))?;
+            screen.json(&value)?;
         }
         Format::Quiet => screen.line(&detail.view.id)?,
         Format::Table => {
             let text = run_detail(&detail, screen.style());
-            screen.print(&runner::mask(&config.environment).text(&text))?;
+            screen.print(&text)?;
         }
     }
     Ok(())
@@ -59,10 +60,12 @@ pub(super) fn history(
     }
     let counts = Counts::of(&runs);
     runs.truncate(usize::try_from(arguments.limit).unwrap_or(usize::MAX));
+    let mask = super::mask(config);
+    let runs: Vec<RunView> = runs.into_iter().map(|run| run.masked(&mask)).collect();
     match arguments.output.format {
         Format::Json => {
             let value = json!({ "runs": runs, "statistics": counts.json() });
-            screen.json(&runner::mask(&config.environment).json(&value))?;
+            screen.json(&value)?;
         }
         Format::Quiet => {
             for run in &runs {

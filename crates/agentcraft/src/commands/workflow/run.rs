@@ -43,7 +43,7 @@ pub(super) fn run(
     if arguments.dry_run {
         let described = runner::describe(&found, inputs, &place.cwd, &config.environment);
         let described = described.map_err(|error| super::refuse(&error, Some(&found), screen))?;
-        let mask = runner::mask(&config.environment);
+        let mask = super::mask(config);
         return match arguments.output.format {
             TalkFormat::Json => {
                 let value = serde_json::to_value(&described)
@@ -75,7 +75,7 @@ pub(super) fn resume(
     });
     let inputs = given(&arguments.input, None);
     crash::arm(config.crash_at.as_deref());
-    runtime()?.block_on(async {
+    on_runtime(async {
         let live = Live::open(arguments.output.format, config, screen).await?;
         let taken_up = TakenUp {
             from,
@@ -97,11 +97,7 @@ pub(super) fn rerun(
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
     let detail = earlier(&arguments.run, config, screen)?;
-    let found = Found {
-        name: detail.view.workflow.clone(),
-        path: detail.view.path.clone(),
-        pack: None,
-    };
+    let found = detail.view.found();
     let cwd = detail.view.cwd.clone();
     let plan = super::load(&found, &cwd, screen)?;
     let mut inputs = detail.inputs;
@@ -114,7 +110,8 @@ fn earlier(run: &str, config: &Config, screen: &mut Screen) -> Result<RunDetail,
     let records = run_records(config)
         .map_err(|error| CommandError::machine("open the records of runs", error))?;
     let history = History::new(records);
-    let detail = runtime()?.block_on(runner::detail(&history, run, &config.environment));
+    let detail =
+        on_runtime(async { Ok(runner::detail(&history, run, &config.environment).await) })?;
     detail.map_err(|error| super::refuse(&error, None, screen))
 }
 
@@ -127,7 +124,7 @@ fn begin(
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
     crash::arm(config.crash_at.as_deref());
-    runtime()?.block_on(async {
+    on_runtime(async {
         let live = Live::open(format, config, screen).await?;
         let order = Order {
             cwd,
@@ -147,12 +144,16 @@ fn begin(
     })
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
-    tokio::runtime::Builder::new_multi_thread()
+fn on_runtime<T>(work: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .enable_all()
         .build()
-        .map_err(|error| CommandError::machine("start the runtime", error))
+        .map_err(|error| CommandError::machine("start the runtime", error))?;
+    let done = runtime.block_on(work);
+    // Whoever still reads the standard input is stuck in a call of the system.
+    runtime.shutdown_background();
+    done
 }
 
 /// What was given, as the kinds that the inputs have.

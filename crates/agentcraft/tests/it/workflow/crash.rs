@@ -39,24 +39,37 @@ states:
     on_complete: three
   first: {type: command, idempotent: true, command: "echo f >> first-{{.loop.Index}}.ran; echo f{{.loop.Item}}"}
   second: {type: command, idempotent: true, command: "echo s >> second-{{.loop.Index}}.ran; echo s{{.loop.Item}}"}
-  three: {type: command, idempotent: true, command: "echo 3 >> three.ran; echo 3", on_success: four}
+  three: {type: command, idempotent: true, command: "echo 3 >> three.ran; echo 3", on_success: called}
+  called: {type: call_workflow, workflow: called, inputs: {by: ten}, on_success: four}
   four: {type: command, idempotent: true, command: "echo 4 >> four.ran; echo 4", on_success: done}
   done:
     type: terminal
-    message: "{{.states.one.Output}}{{.states.left.Output}}{{.states.right.Output}}{{.states.second.Output}}{{.states.four.Output}}"
+    message: "{{.states.one.Output}}{{.states.left.Output}}{{.states.right.Output}}{{.states.second.Output}}{{.states.called.Output}}{{.states.four.Output}}"
 "#;
 
-const OUTCOME: &str = "1\nl\nr\nsz\n4\n";
+/// What one of them calls, as a run of its own.
+const CALLED: &str = r#"
+name: called
+inputs: [{name: by, required: true}]
+states:
+  initial: inner
+  inner: {type: command, idempotent: true, command: "echo i >> inner.ran; echo i", on_success: deeper}
+  deeper: {type: command, idempotent: true, command: "echo d >> deeper.ran; echo d", on_success: done}
+  done: {type: terminal, message: "called by {{.inputs.by}}"}
+"#;
+
+const OUTCOME: &str = "1\nl\nr\nsz\ncalled by ten4\n";
 
 /// Every file that a step writes.
-const FILES: [&str; 13] = [
+const FILES: [&str; 15] = [
     "one", "two", "left", "middle", "right", "first-0", "second-0", "first-1", "second-1",
-    "first-2", "second-2", "three", "four",
+    "first-2", "second-2", "three", "inner", "deeper", "four",
 ];
 
 pub(super) fn project() -> Project {
     let project = Project::new();
     project.workflow("ten", TEN);
+    project.workflow("called", CALLED);
     project
 }
 
@@ -78,6 +91,7 @@ fn recorded(project: &Project) -> Vec<&'static str> {
     FILES
         .into_iter()
         .filter(|file| match file.split_once('-') {
+            None if ["inner", "deeper"].contains(file) => ended("called").is_some(),
             None => ended(file).is_some(),
             Some((step, round)) => ended(step).is_some_and(|path| {
                 let last = path
@@ -120,8 +134,10 @@ pub(super) fn goes_on(project: &Project, when: &str) {
     project.nothing_is_left();
     let history = project.cli(&["workflow", "history", "-f", "json"]);
     let history: Value = serde_json::from_str(&history.stdout).unwrap();
-    assert_eq!(history["runs"].as_array().unwrap().len(), 1);
-    assert_eq!(history["runs"][0]["state"], "succeeded");
+    let runs = history["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2, "{when}: {history}");
+    let has_succeeded = |run: &Value| run["state"] == "succeeded";
+    assert!(runs.iter().all(has_succeeded), "{when}: {history}");
 }
 
 #[test]

@@ -62,7 +62,7 @@ await editor.connectWith(stream, async (context) => {
   check((await said("/02-parallel-checks")).stopReason === "end_turn", told);
   const plan = of("plan").at(-1).entries;
   check(plan.every((it) => it.status === "completed"), plan);
-  const branches = of("tool_call").filter((call) => call.toolCallId.startsWith("checks/"));
+  const branches = of("tool_call").filter((call) => call.toolCallId.includes(":checks/"));
   check(branches.length === 3 && branches.every((call) => call.kind === "execute"), branches);
 
   choice = "reject_once";

@@ -248,7 +248,7 @@ fn a_run_is_told_as_a_plan_and_a_tool_call_for_each_step() {
         .map(|call| call["toolCallId"].as_str().unwrap())
         .collect();
     assert_eq!(
-        calls.iter().filter(|id| id.starts_with("checks/")).count(),
+        calls.iter().filter(|id| id.contains(":checks/")).count(),
         3,
         "{calls:?}"
     );
@@ -280,7 +280,7 @@ fn a_conversation_goes_over_several_turns_and_leaves_nothing() {
         editor
             .updates("tool_call")
             .iter()
-            .filter(|call| call["toolCallId"] == "talk")
+            .filter(|call| call["toolCallId"].as_str().unwrap().ends_with(":talk"))
             .count(),
         1
     );
@@ -394,8 +394,12 @@ fn odd_frames_are_answered_and_the_loop_goes_on() {
     editor.write(r#"{"jsonrpc":"1.0","id":77,"method":"session/new"}"#);
     let refused = editor.answer(&json!(77));
     assert_eq!(refused["error"]["code"], -32600, "{refused}");
-    editor.write(&"x".repeat(11 * 1024 * 1024));
-    assert!(editor.answer(&Value::Null)["error"]["code"].is_i64());
+    // As long as a line may be it is read, and is no JSON; one byte more is not read at all.
+    let longest = "x".repeat(10 * 1024 * 1024);
+    editor.write(&longest);
+    assert_eq!(editor.answer(&Value::Null)["error"]["code"], -32700);
+    editor.write(&format!("{longest}x"));
+    assert_eq!(editor.answer(&Value::Null)["error"]["code"], -32600);
     let answer = editor.call("session/nonsense", json!({}));
     assert_eq!(answer["error"]["code"], -32601, "{answer}");
     let answer = editor.call("session/prompt", json!({"sessionId": "zzz", "prompt": []}));
@@ -602,6 +606,25 @@ fn servers_behind_an_address_are_given_to_agents_that_take_them_and_words_are_sa
 }
 
 #[test]
+fn a_server_that_is_killed_leaves_nothing_and_its_run_can_be_resumed() {
+    let project = project();
+    let text = "echo x >> ran; while ! test -e go; do sleep 0.02; done";
+    let text = step(text).replace("on_success", "idempotent: true\n    on_success");
+    project.workflow("long", &text);
+    let mut editor = Editor::open(&project);
+    editor.begin("/long");
+    eventually("the step is at work", || {
+        project.folder.join("ran").exists()
+    });
+    editor.child.kill().unwrap();
+    editor.child.wait().unwrap();
+    project.nothing_is_left();
+    fs::write(project.folder.join("go"), "").unwrap();
+    let output = project.cli(&["workflow", "resume", &project.newest()]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+}
+
+#[test]
 fn closing_the_input_ends_the_run_and_leaves_nothing() {
     let project = project();
     project.workflow("long", &step("touch started; sleep 60"));
@@ -616,12 +639,8 @@ fn closing_the_input_ends_the_run_and_leaves_nothing() {
     let listed = project.cli(&["workflow", "history", "-f", "json"]);
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
     assert_eq!(listed["runs"][0]["state"], "cancelled", "{listed}");
-    assert_eq!(
-        fs::read_dir(project.home.home().join("spaces"))
-            .unwrap()
-            .count(),
-        0
-    );
+    let spaces = fs::read_dir(project.home.home().join("spaces"));
+    assert_eq!(spaces.map_or(0, Iterator::count), 0);
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn what_each_program_really_printed_becomes_text_thoughts_and_tool_calls() {
         let inner: Vec<&str> = of("tool-call")
             .iter()
             .filter_map(|call| call["id"].as_str())
-            .filter(|id| id.starts_with("ask::"))
+            .filter(|id| id.contains(":ask::"))
             .collect();
         assert!(!inner.is_empty(), "{provider}: its tool is not told");
         for id in inner {

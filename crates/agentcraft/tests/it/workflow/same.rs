@@ -53,10 +53,12 @@ impl Seen {
         let mut ended = BTreeMap::new();
         let mut order = Vec::new();
         for (id, status) in calls {
+            // Each run has a mark of its own before its ids.
+            let id = id.split_once(':').unwrap().1;
             if !ended.contains_key(id) && !id.contains('/') {
-                order.push(id.clone());
+                order.push(id.to_owned());
             }
-            let known: &mut String = ended.entry(id.clone()).or_default();
+            let known: &mut String = ended.entry(id.to_owned()).or_default();
             if let Some(status) = status {
                 status.clone_into(known);
             }

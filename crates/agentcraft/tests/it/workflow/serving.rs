@@ -180,6 +180,59 @@ fn a_conversation_that_waits_goes_on_after_the_daemon_was_started_again() {
 }
 
 #[test]
+fn without_a_daemon_sessions_are_loaded_by_the_next_server_however_the_last_one_ended() {
+    let project = Project::of(node().stopped());
+    project.examples();
+    for is_killed in [false, true] {
+        let mut editor = Editor::open(&project);
+        assert_eq!(editor.prompt("/10-conversation"), "end_turn");
+        assert_eq!(editor.prompt("before"), "end_turn");
+        let session = editor.session.clone();
+        if is_killed {
+            editor.child.kill().unwrap();
+            editor.child.wait().unwrap();
+        } else {
+            editor.close();
+        }
+        project.nothing_is_left();
+        let mut editor = Editor::open(&project);
+        let listed = editor.call("session/list", json!({}));
+        let listed = listed["result"]["sessions"].as_array().unwrap().clone();
+        let is_listed = |it: &Value| it["sessionId"] == session.as_str();
+        assert!(listed.iter().any(is_listed), "{listed:?}");
+        let params = json!({"sessionId": session, "cwd": project.folder, "mcpServers": []});
+        let loaded = editor.call("session/load", params);
+        assert!(loaded["result"].is_object(), "{loaded}");
+        assert!(editor.words().contains("You said: before"), "{is_killed}");
+        editor.session = session;
+        editor.told.clear();
+        assert_eq!(editor.prompt("after"), "end_turn");
+        assert!(
+            editor.words().contains("You said: after"),
+            "{is_killed}: {}",
+            editor.words()
+        );
+        assert_eq!(editor.prompt("exit"), "end_turn");
+        editor.close();
+        project.nothing_is_left();
+    }
+}
+
+#[test]
+fn two_servers_at_once_do_not_disturb_each_other() {
+    let project = project();
+    let mut first = Editor::open(&project);
+    let mut second = Editor::open(&project);
+    for editor in [&mut first, &mut second] {
+        assert_eq!(editor.prompt("/01-greet who=Ann"), "end_turn");
+    }
+    first.close();
+    assert_eq!(second.prompt("/01-greet who=Ann"), "end_turn");
+    second.close();
+    project.nothing_is_left();
+}
+
+#[test]
 fn an_agent_of_the_daemon_is_an_agent_of_a_run_on_the_command_line() {
     let project = Project::of(node().stopped());
     let Project { mut home, folder } = project;

@@ -2,17 +2,18 @@
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
+use domain::turn::{Answer, Stop};
 use engine::{
-    About, AcpProcess, AskRequest, Driver, DriverSurroundings, EndpointAgent, EventLog,
-    OpenSession, Page, PrintProgram, SessionSink, Turn, TurnOptions, chain,
+    About, AcpProcess, AskRequest, Driver, DriverFuture, DriverSurroundings, EndpointAgent,
+    EventLog, OpenSession, Page, PrintProgram, SessionSink, Turn, TurnOptions, chain,
 };
 use platform::{Group, Spawn, process::Stream};
 use serde_json::{Map, Value};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 use workflow::{AgentAction, Provider, SessionUse};
 
-use super::{Act, Answered, Spoken};
+use super::{Act, Answered, STOPPED, Spoken, WIND_DOWN, at};
 use crate::{act::context::Context, servers::Takes};
 
 /// What a program has to end by itself after SIGTERM.
@@ -54,7 +55,8 @@ pub(super) async fn speak(
     context: Context,
 ) -> Result<Spoken, String> {
     let (driver, process) = connect(act, action).await?;
-    let spoken = converse(act, action, context, &*driver).await;
+    let patience = process.as_ref().map(|_| WIND_DOWN);
+    let spoken = converse(act, action, context, &*driver, patience).await;
     drop(driver);
     if let Some(process) = process {
         process.end(GRACE).await;
@@ -160,11 +162,15 @@ async fn start(
         stdout,
         around,
     };
-    match (act.scene.node.drivers.acp)(process).await {
+    let connected = tokio::select! { biased;
+        () = act.stop.cancelled() => Err(STOPPED.to_owned()),
+        connected = (act.scene.node.drivers.acp)(process) => connected.map_err(|error| chain(&error)),
+    };
+    match connected {
         Ok(driver) => Ok((driver, Some(group))),
-        Err(error) => {
+        Err(why) => {
             group.end(GRACE).await;
-            Err(chain(&error))
+            Err(why)
         }
     }
 }
@@ -174,6 +180,7 @@ async fn converse(
     action: &AgentAction,
     context: Context,
     driver: &dyn Driver,
+    patience: Option<Duration>,
 ) -> Result<Spoken, String> {
     let log = Arc::new(EventLog::new(1));
     let (asks, questions) = mpsc::channel(ASKS_MAX);
@@ -202,7 +209,10 @@ async fn converse(
         Some(words) => driver.open_with(open, words),
         None => driver.open(open),
     };
-    let opened = opening.await.map_err(|error| chain(&error))?;
+    let opened = tokio::select! { biased;
+        () = act.stop.cancelled() => return Err(STOPPED.to_owned()),
+        opened = opening => opened.map_err(|error| chain(&error))?,
+    };
     let cancel = CancellationToken::new();
     let turn = driver.turn(Turn {
         session: opened.id.clone(),
@@ -220,8 +230,18 @@ async fn converse(
         cancel: cancel.clone(),
     });
     let mut answered = Answered::default();
-    let stop = listen(act, turn, &log, questions, &cancel, &mut answered).await;
-    driver.close(&opened.id).await;
+    let listening = Listening {
+        act,
+        log: &log,
+        questions,
+        cancel,
+        patience,
+    };
+    let stop = listening.listen(turn, &mut answered).await;
+    // A process of the step's own ends with it; nothing has to be said to one that no longer listens.
+    if !act.stop.is_cancelled() || patience.is_none() {
+        driver.close(&opened.id).await;
+    }
     Ok(Spoken {
         stop: stop.map_err(|error| chain(&error))?,
         text: answered.text,
@@ -231,36 +251,75 @@ async fn converse(
     })
 }
 
-/// Passes on what happens until the turn is over.
-async fn listen(
-    act: &Act,
-    turn: engine::DriverFuture<'_, Result<domain::turn::Stop, engine::DriverError>>,
-    log: &EventLog,
-    mut questions: mpsc::Receiver<AskRequest>,
-    cancel: &CancellationToken,
-    answered: &mut Answered,
-) -> Result<domain::turn::Stop, engine::DriverError> {
-    let mut turn = turn;
-    let mut next = 1;
-    let stop = loop {
-        next = pass_on(act, log, next, answered);
-        tokio::select! { biased;
-            () = act.stop.cancelled(), if !cancel.is_cancelled() => cancel.cancel(),
-            stop = &mut turn => break stop,
-            Some(question) = questions.recv() => {
-                next = pass_on(act, log, next, answered);
-                let answer = tokio::select! { biased;
-                    () = act.stop.cancelled() => domain::turn::Answer::Declined,
-                    answer = act.audience.ask(question.kind, question.raw) => answer,
-                };
-                let _ = question.answer.send(answer); // The agent may have given up.
+/// A turn on its way.
+struct Listening<'a> {
+    act: &'a Act,
+    log: &'a EventLog,
+    questions: mpsc::Receiver<AskRequest>,
+    /// Tells the agent to end its turn.
+    cancel: CancellationToken,
+    /// How long it may take over that, where its process can be ended instead.
+    patience: Option<Duration>,
+}
+
+impl Listening<'_> {
+    /// Passes on what happens until the turn is over, which it may be while a question is open: then nobody is asked any
+    /// more.
+    async fn listen(
+        mut self,
+        mut turn: engine::DriverFuture<'_, Result<Stop, engine::DriverError>>,
+        answered: &mut Answered,
+    ) -> Result<Stop, engine::DriverError> {
+        let act = self.act;
+        let mut next = 1;
+        let mut asking: Option<DriverFuture<'_, ()>> = None;
+        let mut given_up = None;
+        let stop = loop {
+            next = pass_on(act, self.log, next, answered);
+            tokio::select! { biased;
+                () = act.stop.cancelled(), if !self.cancel.is_cancelled() => {
+                    self.cancel.cancel();
+                    asking = None;
+                    given_up = self.patience.map(|patience| Instant::now() + patience);
+                }
+                stop = &mut turn => break stop,
+                () = asked(&mut asking) => asking = None,
+                Some(question) = self.questions.recv(), if asking.is_none() => {
+                    next = pass_on(act, self.log, next, answered);
+                    asking = Some(Box::pin(ask(act, question)));
+                }
+                () = self.log.newer_than(next - 1) => {}
+                () = at(given_up) => break Ok(Stop::Cancelled),
             }
-            () = log.newer_than(next - 1) => {}
-        }
+        };
+        drop(asking);
+        pass_on(act, self.log, next, answered);
+        act.audience.silence(&act.path);
+        stop
+    }
+}
+
+/// Asks whoever watches the run, until the agent does not want to know any more.
+async fn ask(act: &Act, question: AskRequest) {
+    let AskRequest {
+        kind,
+        raw,
+        mut answer,
+    } = question;
+    let given = tokio::select! { biased;
+        () = act.stop.cancelled() => Answer::Declined,
+        () = answer.closed() => return,
+        given = act.audience.ask_inner(&act.path, kind, raw) => given,
     };
-    pass_on(act, log, next, answered);
-    act.audience.silence(&act.path);
-    stop
+    let _ = answer.send(given); // The agent may have given up.
+}
+
+/// The end of what is asked; never, where nothing is.
+async fn asked(asking: &mut Option<DriverFuture<'_, ()>>) {
+    match asking {
+        Some(asking) => asking.await,
+        None => std::future::pending().await,
+    }
 }
 
 fn pass_on(act: &Act, log: &EventLog, mut next: u64, answered: &mut Answered) -> u64 {
