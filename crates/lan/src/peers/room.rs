@@ -6,8 +6,9 @@ use crate::{
     peer::{Peer, Status},
 };
 
-/// Peers that are announced at one address and have never answered: a machine runs one node, or a few.
-pub(super) const UNMET_OF_ONE_MAX: usize = 8;
+/// Peers that are announced at one address and have never answered: one machine may run a hundred for a whole office, and
+/// yet leave most of the registry to others.
+pub(super) const UNMET_OF_ONE_MAX: usize = PEERS_MAX / 4;
 
 impl Peers {
     /// Under the gate. Who makes room: of the same address who never answered, then anybody who never answered, then,
