@@ -167,7 +167,10 @@ exit 1
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", &look]).status().unwrap().success()
     };
-    if !["avahi-browse", "avahi-daemon", "dbus-daemon"].into_iter().all(has) {
+    if !["avahi-browse", "avahi-daemon", "dbus-daemon"]
+        .into_iter()
+        .all(has)
+    {
         println!("skipped: ./test installs avahi-daemon, avahi-utils and dbus");
         return;
     }
@@ -176,12 +179,27 @@ exit 1
     for service in ["_acp-agent._tcp", "_agent._tcp"] {
         let folder = tempfile::tempdir().unwrap();
         let folder_path = folder.path().to_str().unwrap();
-        let browse = ["unshare", "-m", "sh", "-c", BROWSE, "sh", folder_path, service];
+        let browse = [
+            "unshare",
+            "-m",
+            "sh",
+            "-c",
+            BROWSE,
+            "sh",
+            folder_path,
+            service,
+        ];
         let output = lan.on(other, &browse).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let address = format!(";{};7420;", lan.address(nova.machine));
-        assert!(output.status.success() && said.contains(&address), "{output:?}");
-        assert!(said.contains("\"agent_id=") && said.contains("\"manifest_url="), "{said}");
+        assert!(
+            output.status.success() && said.contains(&address),
+            "{output:?}"
+        );
+        assert!(
+            said.contains("\"agent_id=") && said.contains("\"manifest_url="),
+            "{said}"
+        );
     }
 }
 
