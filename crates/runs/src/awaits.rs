@@ -3,7 +3,7 @@
 use domain::{
     Name,
     permission::{self, Call},
-    turn::{Answer, AskId, AskKind, AskOption, OptionKind, ToolCall},
+    turn::{Answer, AskId, AskKind, AskOption, OptionKind},
 };
 use serde_json::{Map, Value, json};
 use wire::runs::{AwaitMetadata, AwaitRequest, Message, Part};

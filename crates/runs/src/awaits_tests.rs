@@ -1,6 +1,6 @@
 //! Asks and answers.
 
-use domain::turn::{ToolKind, ToolStatus};
+use domain::turn::{ToolCall, ToolKind, ToolStatus};
 
 use super::*;
 
