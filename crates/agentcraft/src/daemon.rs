@@ -238,7 +238,8 @@ async fn home_id(store: &Store) -> anyhow::Result<String> {
     if let Some(id) = store.fact(HOME_ID).await? {
         return Ok(id);
     }
-    let id = platform::owner::fresh_id();
+    // Other nodes know this one by it.
+    let id = platform::owner::fresh_uuid();
     store
         .write(vec![Change::PutFact {
             key: HOME_ID.to_owned(),
@@ -322,5 +323,21 @@ impl Signals {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_id_of_a_node_is_made_once_and_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("store.db");
+        let store = Store::open(&file, store::Durability::ProcessDeath).unwrap();
+        let id = home_id(&store).await.unwrap();
+        let lengths: Vec<usize> = id.split('-').map(str::len).collect();
+        assert_eq!(lengths, [8, 4, 4, 4, 12], "{id}");
+        assert_eq!(home_id(&store).await.unwrap(), id);
     }
 }

@@ -4,7 +4,7 @@
 use std::{path::Path, time::Duration};
 
 use platform::files;
-use reqwest::{Certificate, Client, Method, StatusCode};
+use reqwest::{Client, Method, StatusCode};
 use serde_json::Value;
 
 use crate::{config::Config, error::CommandError, network::Address};
@@ -12,8 +12,8 @@ use crate::{config::Config, error::CommandError, network::Address};
 /// How long an answer may take; long polls say themselves how long they wait.
 const ANSWER_MAX: Duration = Duration::from_secs(300);
 
-/// A token is a line, a certificate a few kilobytes.
-const FILE_MAX: u64 = 256 * 1024;
+/// A token is a line.
+const FILE_MAX: u64 = 4 * 1024;
 
 /// What the owner shows the node; nothing before it has listened once.
 pub(crate) fn own_token(config: &Config) -> Option<String> {
@@ -38,12 +38,11 @@ impl Node {
         })?;
         let token = read(&config.home, listener::OWNER_TOKEN_FILE)?;
         let mut client = Client::builder().timeout(ANSWER_MAX).no_proxy();
-        if address.fingerprint.is_some() {
-            // The node shows a certificate of its own making, which nobody else vouches for.
-            let pem = read(&config.home, "listener.pem")?;
-            let certificate = Certificate::from_pem(pem.as_bytes())
-                .map_err(|error| CommandError::machine("read the node's certificate", error))?;
-            client = client.add_root_certificate(certificate);
+        if let Some(fingerprint) = &address.fingerprint {
+            // The node shows a certificate that nobody else may vouch for, whatever names it holds.
+            let pinned = pinning::pinned(fingerprint)
+                .map_err(|error| CommandError::machine("know the node's certificate", error))?;
+            client = client.tls_backend_preconfigured(pinned);
         }
         let client = client
             .build()

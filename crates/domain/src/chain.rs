@@ -12,6 +12,9 @@ pub const CHAIN_HEADER: &str = "x-agentcraft-call-chain";
 /// An id in a chain is a UUID, or a name with the beginning of one.
 const ID_MAX: usize = 128;
 
+/// Digits of a UUID that stand for it behind a name.
+const SHORT: usize = 8;
+
 /// This node, as chains may call it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ourselves {
@@ -34,11 +37,19 @@ pub enum Refusal {
 }
 
 impl Ourselves {
-    /// Whether `id` means this node: its UUID, or its name with the UUID's first part.
+    /// Whether `id` means this node: its UUID, however that is written, or its name with the UUID's first eight digits.
     pub fn is(&self, id: &str) -> bool {
-        let short = self.id.split('-').next().unwrap_or_default();
-        let alias = format!("{}-{short}", self.name);
-        id.eq_ignore_ascii_case(&self.id) || id == alias
+        let own = digits(&self.id);
+        if id.eq_ignore_ascii_case(&self.id) || own.is_some() && digits(id) == own {
+            return true;
+        }
+        let short = match &own {
+            Some(digits) => &digits[..SHORT],
+            None => self.id.split('-').next().unwrap_or_default(),
+        };
+        let rest = id.strip_prefix(self.name.as_str());
+        let rest = rest.and_then(|rest| rest.strip_prefix('-'));
+        rest.is_some_and(|rest| rest.eq_ignore_ascii_case(short))
     }
 
     /// Accepts a call that came through `chain`, lastly from `source`; gives the chain for the calls that follow from it.
@@ -92,6 +103,24 @@ pub fn merge(one: Vec<String>, other: Vec<String>) -> Vec<String> {
     long
 }
 
+/// A chain as the lines of its header tell it. What cannot be read is refused: to leave it out would open a circle.
+pub fn of_header<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<String>, Refusal> {
+    let mut chain = Vec::new();
+    for line in lines {
+        let line = std::str::from_utf8(line).map_err(|_| Refusal::Malformed)?;
+        let ids = line.split(',').map(str::trim).filter(|id| !id.is_empty());
+        chain.extend(ids.map(str::to_owned));
+    }
+    Ok(chain)
+}
+
+/// The digits of a UUID, with or without hyphens.
+fn digits(id: &str) -> Option<String> {
+    let digits: String = id.chars().filter(|c| *c != '-').collect();
+    let is_uuid = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_uuid.then(|| digits.to_ascii_lowercase())
+}
+
 fn is_id(id: &str) -> bool {
     !id.is_empty()
         && id.len() <= ID_MAX
@@ -129,11 +158,38 @@ mod tests {
 
     #[test]
     fn a_call_from_ourselves_is_a_self_loop() {
-        for source in [OWN, &OWN.to_uppercase(), "nova9-a797ca02"] {
-            let refused = ourselves().accept(Some(source), &[]).unwrap_err();
-            let name = "nova9".to_owned();
-            assert_eq!(refused, Refusal::SelfLoop { name }, "{source}");
+        let simple = OWN.replace('-', "");
+        for id in [OWN, &simple] {
+            let node = Ourselves {
+                id: id.to_owned(),
+                name: "nova9".to_owned(),
+            };
+            for source in [
+                OWN,
+                &simple,
+                &OWN.to_uppercase(),
+                "nova9-a797ca02",
+                "nova9-A797CA02",
+            ] {
+                let refused = node.accept(Some(source), &[]).unwrap_err();
+                let name = "nova9".to_owned();
+                assert_eq!(refused, Refusal::SelfLoop { name }, "{id} {source}");
+            }
+            for other in ["nova9-a797ca03", "nova9-", "nova9a797ca02", "a797ca02"] {
+                assert!(!node.is(other), "{other}");
+            }
         }
+    }
+
+    #[test]
+    fn a_header_is_read_whole_or_not_at_all() {
+        let read = |lines: &[&str]| of_header(lines.iter().map(|line| line.as_bytes())).unwrap();
+        assert_eq!(read(&[]), [""; 0]);
+        assert_eq!(
+            read(&["a, b,", "柠檬桌面-9169e2e8"]),
+            ["a", "b", "柠檬桌面-9169e2e8"]
+        );
+        assert_eq!(of_header([&b"a,\xe9"[..]]), Err(Refusal::Malformed));
     }
 
     #[test]

@@ -167,6 +167,11 @@ pub enum Refusal {
 type Step = Result<(State, Vec<Effect>), Refusal>;
 
 impl Run {
+    /// How long it may take.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
     pub fn new(limits: Limits) -> Self {
         Self {
             state: State::Created,

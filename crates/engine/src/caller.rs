@@ -10,6 +10,10 @@ pub struct Caller {
     pub rights: Rights,
 }
 
+/// Which token a caller has shown: beside the [`Caller`] on a request, for whoever gave that token. The owner's own has none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenId(pub String);
+
 /// What a caller may do.
 ///
 /// A right is a word with parts between colons, from the general to the particular: `runs`, `runs:reviewer`,

@@ -19,7 +19,7 @@ mod session;
 mod tools;
 
 pub use agent::{AgentView, Confinement, Walls, WorkDir, WorkDirConflict, chain};
-pub use caller::{Authenticator, Caller, Rights};
+pub use caller::{Authenticator, Caller, Rights, TokenId};
 pub use config::{EngineConfig, LauncherMode};
 pub use driver::{
     AcpProcess, Answered, Answering, AskRequest, Connecting, Continuity, Driver, DriverError,

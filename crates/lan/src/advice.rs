@@ -207,6 +207,8 @@ mod tests {
             text: text.to_owned(),
             peer: "nova9".to_owned(),
             is_final: false,
+            is_reversible: false,
+            wants_words: true,
             is_permission: false,
             options: Vec::new(),
         }

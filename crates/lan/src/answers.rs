@@ -1,7 +1,9 @@
 //! Whether a question of a remote run is answered for the human, from rules or from what they said, or passed to them.
 //!
-//! What cannot be undone is always theirs to decide, and so is a permission that no rule speaks of. An answer says how
-//! sure it is and why, so that the journal can tell who answered what.
+//! What cannot be undone is always theirs to decide, and so is a permission that no rule speaks of, and a yes or no to
+//! what nobody has said can be undone. An answer says how sure it is and why, so that the journal can tell who answered what.
+
+mod words;
 
 use std::collections::BTreeSet;
 
@@ -9,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use wire::runs::{AwaitMetadata, Message};
 
 use crate::terms::terms;
+use words::{is_yes_or_no, says_yes_or_no, sounds_final};
 
 /// How much of a question the words of the human must cover before they are taken for its answer.
 const SURE_ENOUGH: f64 = 0.5;
@@ -19,34 +22,6 @@ const CLAUSE_MAX: usize = 200;
 /// Clauses that are compared.
 const CLAUSES_MAX: usize = 256;
 
-/// Words of acts that cannot be undone, for peers that do not mark them as such.
-const FINAL_WORDS: [&str; 24] = [
-    "delete",
-    "remove",
-    "erase",
-    "wipe",
-    "overwrite",
-    "destroy",
-    "pay",
-    "payment",
-    "purchase",
-    "transfer",
-    "irreversible",
-    "cannot be undone",
-    "force push",
-    "drop table",
-    "send the",
-    "删除",
-    "清空",
-    "覆盖",
-    "格式化",
-    "支付",
-    "付款",
-    "转账",
-    "发送",
-    "不可逆",
-];
-
 /// What a remote run asks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Question {
@@ -55,6 +30,10 @@ pub struct Question {
     pub peer: String,
     /// It cannot be undone: only a human may answer.
     pub is_final: bool,
+    /// The peer says that it can be undone.
+    pub is_reversible: bool,
+    /// A yes or a no would not answer it.
+    pub wants_words: bool,
     /// It is a permission, not a question.
     pub is_permission: bool,
     /// The answers that it knows, where the peer tells them.
@@ -122,8 +101,13 @@ impl Question {
             let reversible = part.extra.get("reversible");
             severe(severity) && reversible != Some(&serde_json::Value::Bool(true))
         });
+        let is_reversible = metadata.is_some_and(|metadata| metadata.reversible == Some(true))
+            || message
+                .parts
+                .iter()
+                .any(|part| part.extra.get("reversible") == Some(&serde_json::Value::Bool(true)));
         let lower = text.to_lowercase();
-        let sounds_final = FINAL_WORDS.iter().any(|word| lower.contains(word));
+        let is_yes_or_no = is_yes_or_no(asking_part(&lower));
         let is_permission = metadata.is_some_and(|metadata| metadata.extra.contains_key("options"))
             || lower.contains("permission");
         let options = metadata.and_then(|metadata| metadata.extra.get("options"));
@@ -131,7 +115,9 @@ impl Question {
         Self {
             text,
             peer: peer.to_owned(),
-            is_final: told || told_by_part || sounds_final,
+            is_final: told || told_by_part || sounds_final(&lower, is_yes_or_no),
+            is_reversible,
+            wants_words: !told && !told_by_part && !is_yes_or_no,
             is_permission,
             options: options.unwrap_or_default(),
         }
@@ -144,6 +130,13 @@ pub fn decide(question: &Question, rules: &[AnswerRule], context: &[String]) -> 
         return ask("it may not be undone, so only a human decides");
     }
     if let Some(rule) = rules.iter().find(|rule| rule.is_for(question)) {
+        // The options of a permission say what is asked; a yes to mere words is a yes to whatever they mean.
+        let is_yes_or_no = !question.wants_words || says_yes_or_no(&rule.answer);
+        if is_yes_or_no && !question.is_reversible && question.options.is_empty() {
+            return ask(
+                "it is a yes or no, and the peer does not say that it can be undone, so no rule decides",
+            );
+        }
         return Decision::Answer {
             text: rule.answer.clone(),
             by: AnsweredBy::Rule,
@@ -353,7 +346,54 @@ mod tests {
                 None
             );
         }
-        assert!(answered(&question("确认执行？"), &[rule], &[]).is_some());
+        let metadata = AwaitMetadata {
+            severity: None,
+            reversible: Some(true),
+            extra: Map::new(),
+        };
+        let undone = Question::of(&message, Some(&metadata), "nova9");
+        assert!(answered(&undone, std::slice::from_ref(&rule), &[]).is_some());
+        assert_eq!(answered(&question("确认执行？"), &[rule], &[]), None);
+    }
+
+    #[test]
+    fn no_rule_sends_pays_or_says_yes_to_what_nobody_called_reversible() {
+        let rule = |question: &str, answer: &str| AnswerRule {
+            question: vec![question.to_owned()],
+            answer: answer.to_owned(),
+            peer: None,
+        };
+        for (asked, is_final) in [
+            ("Shall I send it to all 4000 customers now?", true),
+            ("Shall I email this to your boss?", true),
+            ("Shall I order and charge your card 900 EUR?", true),
+            ("Shall I drop the database?", true),
+            ("Sending it now, shall I?", true),
+            ("Shall I publish the post?", true),
+            ("要不要把合同发给客户？", true),
+            ("现在下单购买吗？", true),
+            ("Shall I begin?", false),
+            ("Proceed, shall I?", false),
+            ("可以开始吗？", false),
+        ] {
+            let asked = question(asked);
+            assert_eq!(asked.is_final, is_final, "{}", asked.text);
+            for word in ["shall i", "吗", "要不要"] {
+                let rules = [rule(word, "yes"), rule(word, "go ahead")];
+                assert_eq!(answered(&asked, &rules, &[]), None, "{}", asked.text);
+            }
+        }
+        let plain = question("Paper size?");
+        assert_eq!(
+            answered(&plain, &[rule("paper", "Yes, please.")], &[]),
+            None
+        );
+        assert!(answered(&plain, &[rule("paper", "A4")], &[]).is_some());
+        let ordered = question("In which order shall I list them?");
+        assert!(!ordered.is_final && ordered.wants_words);
+        assert!(answered(&ordered, &[rule("order", "by date")], &[]).is_some());
+        let which = question("Which file shall I send?");
+        assert!(which.is_final && which.wants_words);
     }
 
     #[test]

@@ -254,7 +254,7 @@ impl Human for Listener {
 
 /// What cannot be undone is asked as such, so that no policy and no agent on the way answers it.
 fn kind(question: &Question) -> AskKind {
-    if !question.is_final && question.options.is_empty() {
+    if question.options.is_empty() && (!question.is_final || question.wants_words) {
         return AskKind::Question {
             text: format!("{}: {}", question.peer, question.text),
             schema: None,
@@ -314,6 +314,8 @@ mod tests {
             text: text.to_owned(),
             peer: "nova9".to_owned(),
             is_final,
+            is_reversible: false,
+            wants_words: !is_final,
             is_permission: is_final,
             options: Vec::new(),
         }

@@ -8,6 +8,8 @@ use crate::client::ClientError;
 pub enum LanError {
     #[error("there is no peer {id}")]
     NoPeer { id: String },
+    #[error("{said} means more than one peer; name one by its id: {}", ids.join(", "))]
+    Ambiguous { said: String, ids: Vec<String> },
     #[error("there is no intent {id}")]
     NoIntent { id: String },
     #[error("that is this node itself")]

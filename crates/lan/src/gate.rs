@@ -13,7 +13,7 @@ use axum::{
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
-use engine::Caller;
+use engine::{Caller, TokenId};
 use serde_json::{Value, json};
 
 use crate::{
@@ -43,6 +43,8 @@ struct Gate {
 enum Closed {
     Hours(String),
     TooMany(u32),
+    /// Its token is one of a pairing, and there is none.
+    NotPaired,
 }
 
 /// The router behind the gate.
@@ -56,11 +58,14 @@ pub(crate) fn behind(lan: Lan, router: Router) -> Router {
 
 async fn pass(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     let caller = request.extensions().get::<Caller>();
-    let alias = caller.and_then(|caller| caller.name.strip_prefix(CALLER));
-    if let Some(alias) = alias
-        && let Ok(peer) = gate.lan.peers().find(alias)
-        && let Some(paired) = &peer.pairing
-    {
+    if caller.is_some_and(|caller| caller.name.starts_with(CALLER)) {
+        // By its token: what peers are called is told by peers, and what cannot be found is not granted.
+        let token = request.extensions().get::<TokenId>();
+        let peer = token.and_then(|token| gate.lan.peers().holder(&token.0));
+        let paired = peer.and_then(|peer| peer.pairing.map(|paired| (peer.agent_id, paired)));
+        let Some((agent_id, paired)) = paired else {
+            return Closed::NotPaired.into_response();
+        };
         let begins = match begins(request.method(), request.uri().path()) {
             Begins::Surely => true,
             Begins::Never => false,
@@ -77,7 +82,7 @@ async fn pass(State(gate): State<Gate>, mut request: Request, next: Next) -> Res
         let now = jiff::Zoned::now();
         let minute = now.hour() as u16 * 60 + now.minute() as u16;
         let mut allowed = gate.allowed.lock().unwrap_or_else(PoisonError::into_inner);
-        let checked = check(&paired.limits, &peer.agent_id, begins, minute, &mut allowed);
+        let checked = check(&paired.limits, &agent_id, begins, minute, &mut allowed);
         drop(allowed);
         if let Err(closed) = checked {
             return closed.into_response();
@@ -142,6 +147,12 @@ fn check(
 impl IntoResponse for Closed {
     fn into_response(self) -> Response {
         let (status, code, message, suggestion) = match self {
+            Self::NotPaired => (
+                StatusCode::FORBIDDEN,
+                "not_paired",
+                "this node is not paired with you any more".to_owned(),
+                "pair with it again",
+            ),
             Self::Hours(hours) => (
                 StatusCode::FORBIDDEN,
                 "outside_hours",

@@ -10,7 +10,7 @@ mod run;
 mod sessions;
 
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -32,8 +32,8 @@ use crate::{
     ports::Human,
     rank::Ranked,
 };
-use leg::{Attempt, Candidate};
-use pace::{Held, Pace};
+use leg::{Attempt, Candidate, WentOn};
+use pace::{Held, Pace, Source};
 use record::INTENT;
 pub use record::{Answered, Intent, IntentStatus, Leg, LegError, LegStatus, Tried};
 use sessions::Sessions;
@@ -64,6 +64,8 @@ struct Inner {
     deciding: Deciding,
     sessions: Sessions,
     pace: Mutex<Pace>,
+    /// Intents whose question somebody answers at this moment.
+    answering: Mutex<HashSet<String>>,
 }
 
 /// Who decides: what the owner has set once for all, whoever is there, and agents in their place.
@@ -122,6 +124,7 @@ impl Intents {
             deciding,
             sessions,
             pace: Mutex::default(),
+            answering: Mutex::default(),
         };
         Self {
             inner: Arc::new(inner),
@@ -191,9 +194,12 @@ impl Intents {
         }
         let mut options = options;
         options.human = options.human.or_else(|| self.inner.deciding.human.clone());
-        if options.chain.is_empty() {
+        let from = if options.chain.is_empty() {
             options.chain = self.inner.peers.node().begin();
-        }
+            Source::Anybody
+        } else {
+            Source::Run
+        };
         if options.chain.len() >= DEPTH_MAX {
             return Err(LanError::Invalid {
                 what: format!(
@@ -213,13 +219,15 @@ impl Intents {
             id: Uuid::now_v7().to_string(),
             text,
             session: options.session.clone(),
-            status: IntentStatus::Failed,
+            status: IntentStatus::Working,
             legs: Vec::new(),
             tried: Vec::new(),
             context,
         };
+        // It is known before anybody works for it: this node may end before they do.
+        self.keep(&intent, "intent.began").await?;
         let pool = Mutex::new(VecDeque::from(candidates));
-        let workers = (0..wanted).map(|_| self.work(&intent, &options, &pool));
+        let workers = (0..wanted).map(|_| self.work(&intent, &options, from, &pool));
         for (leg, tried) in futures_util::future::join_all(workers).await {
             intent.legs.extend(leg);
             intent.tried.extend(tried);
@@ -327,6 +335,7 @@ impl Intents {
         &self,
         intent: &Intent,
         options: &IntentOptions,
+        from: Source,
         pool: &Mutex<VecDeque<Candidate>>,
     ) -> (Option<Leg>, Vec<Tried>) {
         let mut tried = Vec::new();
@@ -343,9 +352,11 @@ impl Intents {
                 peer_name: candidate.peer.name().to_owned(),
                 why,
             };
-            let held = self
-                .pace()
-                .begin(&candidate.peer.agent_id, &intent.text, Instant::now());
+            let held = {
+                let (mut pace, peer) = (self.pace(), &candidate.peer);
+                pace.seen(&peer.agent_id, peer.last_seen);
+                pace.begin(&peer.agent_id, &intent.text, from, Instant::now())
+            };
             let attempt = match held {
                 Ok(()) => {
                     let _under_way = UnderWay {
@@ -377,6 +388,7 @@ impl Intents {
         peer: Option<&str>,
         answer: &str,
     ) -> Result<Intent, LanError> {
+        let _answering = self.begin_answer(id)?;
         let mut intent = self.show(id).await?;
         let peer = peer.map(|said| self.inner.peers.find(said)).transpose()?;
         let is_meant = |leg: &&mut Leg| {
@@ -407,9 +419,18 @@ impl Intents {
         };
         let mut context = intent.context.clone();
         context.push(answer.to_owned());
-        self.go_on(&client, leg, answered, &context).await?;
+        let went_on = self.go_on(&client, leg, answered, &context).await?;
         if let Some(main) = &intent.session {
             self.inner.sessions.add(main, leg).await?;
+        }
+        if went_on == WentOn::ByItself {
+            intent.settle();
+            self.keep(&intent, "intent.looked-at").await?;
+            return Err(LanError::Invalid {
+                what: "the question was answered or over already, so this answer was not used; \
+                       `agentcraft journal --kind intent.` tells what happened"
+                    .to_owned(),
+            });
         }
         intent.context = context;
         intent.settle();
@@ -417,9 +438,27 @@ impl Intents {
         Ok(intent)
     }
 
+    /// One answer at a time: a second one would be for a question that is answered by then.
+    fn begin_answer(&self, id: &str) -> Result<Answering<'_>, LanError> {
+        if !self.answering().insert(id.to_owned()) {
+            return Err(LanError::Invalid {
+                what: "somebody is answering this already".to_owned(),
+            });
+        }
+        Ok(Answering {
+            intents: self,
+            id: id.to_owned(),
+        })
+    }
+
+    fn answering(&self) -> MutexGuard<'_, HashSet<String>> {
+        let answering = self.inner.answering.lock();
+        answering.unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn keep(&self, intent: &Intent, kind: &str) -> Result<(), LanError> {
         let keep = match intent.status {
-            IntentStatus::Awaiting => Keep::Live,
+            IntentStatus::Working | IntentStatus::Awaiting => Keep::Live,
             IntentStatus::Completed | IntentStatus::Partial | IntentStatus::Failed => {
                 Keep::Finished
             }
@@ -479,6 +518,18 @@ impl Intents {
             .pace
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An answer on its way, until this is dropped.
+struct Answering<'a> {
+    intents: &'a Intents,
+    id: String,
+}
+
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        self.intents.answering().remove(&self.id);
     }
 }
 

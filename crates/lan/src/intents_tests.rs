@@ -318,7 +318,7 @@ async fn a_loop_of_intents_to_one_peer_is_stopped() {
     for number in 0..pace::PER_MINUTE_MAX {
         let text = number.to_string();
         let mut pace = node.lan.intents().pace();
-        pace.begin(&id, &text, Instant::now()).unwrap();
+        pace.begin(&id, &text, Source::Run, Instant::now()).unwrap();
         pace.end(&id, &text);
     }
     let intent = node
@@ -343,7 +343,7 @@ async fn words_that_come_back_while_they_are_under_way_close_a_circle() {
         .lan
         .intents()
         .pace()
-        .begin(&id, "play the radio", Instant::now());
+        .begin(&id, "play the radio", Source::Run, Instant::now());
     first.unwrap();
     let sent = node
         .lan
@@ -464,4 +464,66 @@ async fn an_agent_answers_for_the_human_and_what_cannot_be_undone_still_reaches_
             assert_eq!(told[0]["because"], "wise answered: letters");
         }
     }
+}
+
+#[tokio::test]
+async fn two_answers_to_one_question_are_not_both_taken() {
+    let node = TestNode::plain().await;
+    let peer = FakePeer::start("nova9", NEWS, Manner::Asks("要整理哪几条？", Value::Null)).await;
+    node.knows(&peer).await;
+    let intents = node.lan.intents();
+    let sent = intents.send("关注乌克兰局势", IntentOptions::default());
+    let waiting = sent.await.unwrap();
+    let first = intents.begin_answer(&waiting.id).unwrap();
+    let second = intents.answer(&waiting.id, None, "x").await.unwrap_err();
+    assert!(second.to_string().contains("answering this already"));
+    drop(first);
+    // Somebody at the peer was quicker.
+    peer.answers("前两条");
+    let late = intents.answer(&waiting.id, None, "前三条").await;
+    assert!(late.unwrap_err().to_string().contains("was not used"));
+    assert_eq!(peer.answered().as_deref(), Some("前两条"));
+    let told = intents.show(&waiting.id).await.unwrap();
+    assert_eq!(told.status, IntentStatus::Completed);
+    assert!(told.legs[0].answers.is_empty());
+}
+
+#[tokio::test]
+async fn where_work_goes_on_is_known_before_it_is_done() {
+    let human = Arc::new(FakeHuman {
+        never: true,
+        ..FakeHuman::default()
+    });
+    let setup = Setup {
+        name: "desk",
+        human: Some(human.clone()),
+        ..Setup::default()
+    };
+    let node = TestNode::start(setup).await;
+    let peer = FakePeer::start("nova9", RADIO, Manner::Asks("which one?", json!({}))).await;
+    node.knows(&peer).await;
+    let (intents, options) = (
+        node.lan.intents().clone(),
+        IntentOptions {
+            session: Some("main".to_owned()),
+            ..IntentOptions::default()
+        },
+    );
+    let sending = node
+        .tasks
+        .spawn(|_| async move { intents.send("radio", options).await });
+    human.was_asked().await;
+    let intents = node.lan.intents();
+    let tree = intents.sessions("main").await.unwrap();
+    assert_eq!(
+        (tree.remotes[0].run_id.as_deref(), tree.remotes[0].status),
+        (Some("r1"), Some(LegStatus::Working))
+    );
+    let began = node.journal("intent.began").await;
+    let taken = node.journal("intent.taken").await;
+    assert_eq!(taken[0]["intent"], began[0]["intent"]);
+    let id = began[0]["intent"].as_str().unwrap();
+    let known = intents.show(id).await.unwrap();
+    assert_eq!(known.status, IntentStatus::Working);
+    sending.abort();
 }

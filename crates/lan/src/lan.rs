@@ -4,13 +4,11 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::Router;
 use domain::chain::Ourselves;
-use engine::{Keep, Records};
+use engine::Records;
 use platform::Tasks;
-use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
-use uuid::Uuid;
 
 use crate::{
     advice::Advisers,
@@ -183,24 +181,6 @@ async fn keep_asking(peers: Peers, mut configured: Vec<NewPeer>, stop: Cancellat
             return;
         }
     }
-}
-
-/// The id of the node: made at the first start and kept.
-pub async fn agent_id(records: &Records) -> Result<String, LanError> {
-    #[derive(Serialize, Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Kept {
-        agent_id: String,
-    }
-    if let Some(kept) = records.get::<Kept>("node", "self").await? {
-        return Ok(kept.value.agent_id);
-    }
-    let agent_id = Uuid::new_v4().to_string();
-    let kept = Kept {
-        agent_id: agent_id.clone(),
-    };
-    records.put("node", "self", Keep::Live, &kept, None).await?;
-    Ok(agent_id)
 }
 
 #[cfg(test)]

@@ -4,13 +4,18 @@ use axum::{
     body::Body,
     http::{Request, StatusCode},
 };
-use engine::{Caller, Rights};
+use engine::{Caller, Rights, TokenId};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tower::ServiceExt;
 
 use super::*;
-use crate::test_support::{FakePeer, Manner, TestNode};
+use crate::{
+    pairing::Limits,
+    peer::{Origin, Paired},
+    peers::{Sighting, stranger},
+    test_support::{FakePeer, Manner, TestNode},
+};
 
 async fn ask(
     node: &TestNode,
@@ -133,10 +138,58 @@ async fn only_who_may_rule_peers_uses_the_paths_and_only_pairing_is_open() {
 }
 
 #[tokio::test]
-async fn the_id_of_a_node_is_made_once_and_kept() {
+async fn a_peer_is_known_by_its_token_and_not_by_what_it_is_called() {
     let node = TestNode::plain().await;
-    let records = node.lan.peers().records();
-    let id = agent_id(records).await.unwrap();
-    Uuid::parse_str(&id).unwrap();
-    assert_eq!(agent_id(records).await.unwrap(), id);
+    let peers = node.lan.peers();
+    let paired = |token: &str| Paired {
+        token_id: token.to_owned(),
+        rights: BTreeSet::from(["runs".to_owned()]),
+        at: 0,
+        limits: Limits {
+            per_minute: Some(1),
+            ..Limits::default()
+        },
+    };
+    let real = stranger(
+        "real",
+        "desk",
+        "http://127.0.0.1:1".to_owned(),
+        Origin::Added,
+    );
+    peers.ensure(real).await.unwrap();
+    let change = peers.change("real", |peer| peer.pairing = Some(paired("t-1")));
+    change.await.unwrap();
+    let liar = Sighting {
+        agent_id: "peer-desk".to_owned(),
+        name: "desk".to_owned(),
+        version: None,
+        url: "http://127.0.0.1:2".to_owned(),
+    };
+    peers.sighted(liar).await;
+    let face = Router::new().route("/runs", axum::routing::post(async || "begun"));
+    let face = node.lan.guard(face);
+    let post = |name: &str, token: Option<&str>| {
+        let caller = Caller {
+            name: name.to_owned(),
+            rights: Rights::Only(BTreeSet::from(["runs".to_owned()])),
+        };
+        let mut request = Request::post("/runs").body(Body::empty()).unwrap();
+        request.extensions_mut().insert(caller);
+        if let Some(token) = token {
+            request.extensions_mut().insert(TokenId(token.to_owned()));
+        }
+        let face = face.clone();
+        async move { face.oneshot(request).await.unwrap().status() }
+    };
+    assert_eq!(post("peer:desk", Some("t-1")).await, StatusCode::OK);
+    let limited = post("peer:whatever", Some("t-1")).await;
+    assert_eq!(limited, StatusCode::TOO_MANY_REQUESTS);
+    for (name, token) in [("peer:desk", None), ("peer:desk", Some("t-2"))] {
+        assert_eq!(post(name, token).await, StatusCode::FORBIDDEN, "{token:?}");
+    }
+    assert_eq!(post("bot", Some("t-9")).await, StatusCode::OK);
+    node.lan.pairing().end("desk").await.unwrap();
+    let ended = post("peer:desk", Some("t-1")).await;
+    assert_eq!(ended, StatusCode::FORBIDDEN);
+    assert_eq!(*node.grants.revoked.lock().unwrap(), ["t-1"]);
 }

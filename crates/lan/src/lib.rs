@@ -39,7 +39,7 @@ pub use intents::{
     Answered, Intent, IntentOptions, IntentStatus, Intents, Leg, LegError, LegStatus,
     RemoteSession, RemoteSessions, Tried,
 };
-pub use lan::{Lan, LanConfig, Ports, agent_id};
+pub use lan::{Lan, LanConfig, Ports};
 pub use pairing::{Asked, Grant, Hours, Pairing, RequestView, StandingStatus};
 pub use peer::{CapabilityView, Origin, PeerView, Status};
 pub use peers::{NewPeer, PEERS_MAX, Peers, Ping};

@@ -115,11 +115,26 @@ impl Peer {
         }
     }
 
+    /// It announced itself, or somebody did in its name, and nobody has answered there yet.
+    pub(crate) fn is_unmet(&self) -> bool {
+        self.origin == Origin::Found
+            && self.last_seen.is_none()
+            && self.manifest.is_none()
+            && !self.is_ours_to_keep()
+    }
+
+    /// Somebody chose it, or exchanged secrets with it.
+    pub(crate) fn is_ours_to_keep(&self) -> bool {
+        self.origin == Origin::Added || self.token.is_some() || self.pairing.is_some()
+    }
+
     /// Whether an announcement may say where the peer is now. Anybody can announce anything: a peer that gets a secret
-    /// from us moves only if its certificate will prove who it is.
+    /// from us, or may do something here, moves only if its certificate will prove who it is. So does one whose
+    /// certificate we have merely seen, as long as it answers where it is.
     pub(crate) fn may_move_to(&self, url: &str) -> bool {
+        let is_gone = self.status == Status::Offline && !self.is_ours_to_keep();
         match (&self.fingerprint, &self.token) {
-            (Some(_), _) => url.starts_with("https://"),
+            (Some(_), _) => url.starts_with("https://") || is_gone,
             (None, Some(_)) => false,
             (None, None) => self.origin == Origin::Found,
         }
@@ -243,7 +258,13 @@ pub(crate) fn longer_alias(alias: &Name, agent_id: &str) -> Name {
     Name::parse(&format!("{alias}-{}", short(agent_id))).expect("an alias leaves room for it")
 }
 
-/// Leaves room in a name for the beginning of an id.
+/// The same, where that name is another's already: ids come from peers too, and may be made to look like one another.
+pub(crate) fn counted_alias(alias: &Name, agent_id: &str, number: u16) -> Name {
+    Name::parse(&format!("{alias}-{}-{number}", short(agent_id)))
+        .expect("an alias leaves room for it")
+}
+
+/// Leaves room in a name for the beginning of an id, and for a number.
 const ALIAS_MAX: usize = 48;
 
 /// What tells two peers with one name apart. An id comes from a peer as well, so only its letters and digits count.
@@ -306,6 +327,12 @@ mod tests {
         assert!(!peer.may_move_to("http://b") && !peer.may_move_to("https://b"));
         peer.fingerprint = Some("sha256:…".to_owned());
         assert!(!peer.may_move_to("http://b") && peer.may_move_to("https://b"));
+        peer.token = None;
+        assert!(!peer.may_move_to("http://b"), "it answers where it is");
+        peer.status = Status::Offline;
+        assert!(peer.may_move_to("http://b"), "it has given encryption up");
+        peer.token = Some("secret".to_owned());
+        assert!(!peer.may_move_to("http://b"));
         assert!(!format!("{peer:?}").contains("secret"));
     }
 }

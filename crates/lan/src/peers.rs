@@ -3,6 +3,7 @@
 //! A peer that goes is marked, never deleted. Every change is kept before it is shown.
 
 mod contact;
+mod room;
 
 pub use contact::Ping;
 
@@ -24,7 +25,7 @@ use crate::{
     client::{Address, Certificate, Client, ClientError, builder},
     error::LanError,
     forge::Forge,
-    peer::{Origin, Paired, Peer, PeerView, Status, alias, longer_alias, now},
+    peer::{Origin, Paired, Peer, PeerView, Status, alias, counted_alias, longer_alias, now},
     rank::{Index, Skill},
 };
 
@@ -166,15 +167,35 @@ impl Peers {
         })
     }
 
-    /// For what people say. A peer chooses its own name, so that is none of the ways to mean it.
+    /// For what people say. A peer chooses its own name, so that is none of the ways to mean it. What means two peers
+    /// means none: one of them may be there to be taken for the other.
     pub(crate) fn find(&self, said: &str) -> Result<Peer, LanError> {
         let known = self.known();
-        let found = known.get(said).or_else(|| {
-            let by_alias = known.values().find(|peer| peer.alias.as_str() == said);
-            let url = said.trim_end_matches('/');
-            by_alias.or_else(|| known.values().find(|peer| peer.url == url))
-        });
-        found.cloned().ok_or_else(|| no_peer(said))
+        let url = said.trim_end_matches('/');
+        let named = |peer: &&Peer| peer.agent_id == said || peer.alias.as_str() == said;
+        let mut meant: Vec<&Peer> = known.values().filter(named).collect();
+        if meant.is_empty() {
+            meant = known.values().filter(|peer| peer.url == url).collect();
+        }
+        match meant[..] {
+            [] => Err(no_peer(said)),
+            [peer] => Ok(peer.clone()),
+            [..] => Err(LanError::Ambiguous {
+                said: said.chars().take(128).collect(),
+                ids: meant.iter().map(|peer| peer.agent_id.clone()).collect(),
+            }),
+        }
+    }
+
+    /// The peer that a token was given to.
+    pub(crate) fn holder(&self, token_id: &str) -> Option<Peer> {
+        let known = self.known();
+        let mut peers = known.values();
+        let holds = |peer: &&Peer| {
+            let paired = peer.pairing.as_ref();
+            paired.is_some_and(|paired| paired.token_id == token_id)
+        };
+        peers.find(holds).cloned()
     }
 
     /// A client of the peer: the same one while the peer is reached in the same way, so that connections stay open.
@@ -236,7 +257,12 @@ impl Peers {
         self.known().remove(&peer.agent_id);
         self.clients().remove(&peer.agent_id);
         self.tell_change();
-        let (forge, alias) = (self.inner.forge.clone(), peer.alias.clone());
+        self.forget_files(&peer.alias).await;
+        Ok(peer)
+    }
+
+    async fn forget_files(&self, alias: &Name) {
+        let (forge, alias) = (self.inner.forge.clone(), alias.clone());
         let work = self
             .inner
             .tasks
@@ -244,7 +270,6 @@ impl Peers {
         if let Ok(Err(error)) = work.await {
             warn!(error = %engine::chain(&error), "the skill of a peer stays");
         }
-        Ok(peer)
     }
 
     /// The skills of those that are there, prepared for comparing.
@@ -304,27 +329,33 @@ impl Peers {
         if let Ok(known) = self.get(&new.agent_id) {
             return Ok(known);
         }
-        if self.known().len() >= PEERS_MAX {
-            return Err(LanError::TooMany { max: PEERS_MAX });
+        let is_a_name = |peer: &Peer| peer.alias.as_str() == new.agent_id;
+        if self.known().values().any(is_a_name) {
+            return Err(LanError::Invalid {
+                what: "its id is what another peer is called here".to_owned(),
+            });
         }
+        self.make_room(&new).await?;
         let mut new = new;
         new.alias = self.free_alias(&new);
         self.keep(None, new).await
     }
 
+    /// A name that means no other peer, whatever that one calls itself.
     fn free_alias(&self, peer: &Peer) -> Name {
         let known = self.known();
-        let is_taken = |name: &Name| {
-            let others = known
-                .values()
-                .filter(|other| other.agent_id != peer.agent_id);
-            others.into_iter().any(|other| other.alias == *name)
+        let is_free = |name: &Name| {
+            let mut others = known.values();
+            !others.any(|other| other.alias == *name || other.agent_id == name.as_str())
         };
-        if is_taken(&peer.alias) {
-            longer_alias(&peer.alias, &peer.agent_id)
-        } else {
-            peer.alias.clone()
-        }
+        let longer = std::iter::once(longer_alias(&peer.alias, &peer.agent_id));
+        let counted = (2..).map(|number| counted_alias(&peer.alias, &peer.agent_id, number));
+        let mut names = std::iter::once(peer.alias.clone())
+            .chain(longer)
+            .chain(counted);
+        names
+            .find(is_free)
+            .expect("there are fewer peers than numbers")
     }
 
     async fn keep(&self, old: Option<&Peer>, new: Peer) -> Result<Peer, LanError> {
@@ -340,6 +371,16 @@ impl Peers {
         // It stays as it was in memory too, so that the moment of the last writing is known.
         if is_only_seen {
             return Ok(new);
+        }
+        if new.is_unmet() {
+            // Anybody can announce anything: before somebody answers there, it is worth no line in the store.
+            self.known().insert(new.agent_id.clone(), new.clone());
+            self.tell_change();
+            return Ok(new);
+        }
+        let is_first = old.is_none_or(Peer::is_unmet);
+        if is_first && old.is_some() {
+            self.note(note("peer.added", &new)).await;
         }
         let note = match old {
             None => Some(note("peer.added", &new)),

@@ -241,3 +241,105 @@ async fn a_peer_that_is_removed_is_forgotten_with_its_files() {
     assert_eq!(node.lan.peers().list(), []);
     assert_eq!(skill(&node, "nova9"), None);
 }
+
+/// Somebody at an address where nobody answers.
+fn invented(agent_id: &str, name: &str, host: &str) -> Sighting {
+    Sighting {
+        agent_id: agent_id.to_owned(),
+        name: name.to_owned(),
+        version: None,
+        url: format!("http://{host}:1"),
+    }
+}
+
+#[tokio::test]
+async fn no_announcement_gets_a_name_that_means_somebody_else() {
+    let node = TestNode::plain().await;
+    let peers = node.lan.peers();
+    let real = "d8d42e69-11b5-4080-9263-a31d6d30cba7";
+    let here = "127.0.0.1";
+    peers.sighted(invented("cccccccc", "desk", here)).await;
+    peers.sighted(invented(real, "desk", here)).await;
+    let alias = peers.show(real).unwrap().alias;
+    assert_eq!(alias, "desk-d8d42e69");
+    // Its name behind an id that begins like its own, and its name as an id.
+    let beginning = format!("d8d42e69{}", "0".repeat(24));
+    peers.sighted(invented(&beginning, "desk", here)).await;
+    peers.sighted(invented(&alias, "other", here)).await;
+    assert_eq!(peers.show(&alias).unwrap().id, real);
+    assert_eq!(peers.show(&beginning).unwrap().alias, "desk-d8d42e69-2");
+    // An id that came first is no name for another.
+    peers.sighted(invented("shelf", "x", here)).await;
+    peers.sighted(invented("eeeeeeee", "shelf", here)).await;
+    assert_eq!(peers.show("shelf").unwrap().id, "shelf");
+    assert_eq!(peers.show("eeeeeeee").unwrap().alias, "shelf-eeeeeeee");
+    let mut aliases: Vec<String> = peers.list().into_iter().map(|peer| peer.alias).collect();
+    aliases.dedup();
+    assert_eq!(aliases.len(), peers.list().len());
+    let both = peers.show("http://127.0.0.1:1").unwrap_err();
+    assert!(matches!(both, LanError::Ambiguous { .. }), "{both}");
+}
+
+#[tokio::test]
+async fn peers_that_nobody_met_leave_room_for_those_that_answer() {
+    let node = TestNode::plain().await;
+    let (peers, known) = (node.lan.peers(), radio("known").await);
+    peers.sighted(sighting(&known, "1")).await;
+    for number in 0..super::room::UNMET_OF_ONE_MAX + 5 {
+        let id = format!("invented-{number}");
+        peers.sighted(invented(&id, "x", "127.0.0.2")).await;
+    }
+    assert_eq!(peers.list().len(), 1 + super::room::UNMET_OF_ONE_MAX);
+    // A registry that is full of what was only announced.
+    for number in peers.list().len()..PEERS_MAX {
+        let (id, url) = (
+            format!("stranger-{number}"),
+            format!("http://127.0.0.1:1/{number}"),
+        );
+        let mut known = peers.known();
+        known.insert(id.clone(), stranger(&id, &id, url, Origin::Found));
+    }
+    let found = radio("found").await;
+    peers.sighted(sighting(&found, "1")).await;
+    assert_eq!(peers.show(&found.id).unwrap().status, Status::Online);
+    let added = radio("added").await;
+    node.knows(&added).await;
+    assert_eq!(peers.list().len(), PEERS_MAX);
+    assert_eq!(peers.show(&known.id).unwrap().status, Status::Online);
+    let kept = node.lan.peers().records();
+    let kept = kept.list::<Peer>(KIND, Which::Live, None, 2000).await;
+    assert_eq!(
+        kept.unwrap().len(),
+        3,
+        "the store knows those that answered"
+    );
+}
+
+#[tokio::test]
+async fn who_was_chosen_finds_room_among_those_that_were_only_found() {
+    let node = TestNode::plain().await;
+    let peers = node.lan.peers();
+    for number in 0..PEERS_MAX {
+        let id = format!("met-{number}");
+        let mut met = stranger(
+            &id,
+            &id,
+            format!("http://127.0.0.1:1/{number}"),
+            Origin::Found,
+        );
+        met.last_seen = Some(number as i64 + 1);
+        peers.known().insert(id, met);
+    }
+    let (found, added) = (radio("found").await, radio("added").await);
+    peers.sighted(sighting(&found, "1")).await;
+    assert!(
+        peers.show(&found.id).is_err(),
+        "nobody who answered makes way for a stranger"
+    );
+    node.knows(&added).await;
+    assert!(
+        peers.show("met-0").is_err(),
+        "it was away for the longest time"
+    );
+    assert_eq!(peers.list().len(), PEERS_MAX);
+}

@@ -315,6 +315,7 @@ fn class(error: &LanError) -> (StatusCode, &'static str) {
         LanError::NoPairing => (StatusCode::NOT_FOUND, "no_such_pairing"),
         LanError::Ourselves => (StatusCode::BAD_REQUEST, "self_loop_rejected"),
         LanError::KnownElsewhere { .. } => (StatusCode::CONFLICT, "known_elsewhere"),
+        LanError::Ambiguous { .. } => (StatusCode::CONFLICT, "ambiguous_peer"),
         LanError::Invalid { .. } => (StatusCode::BAD_REQUEST, "invalid_input"),
         LanError::TooMany { .. } => (StatusCode::CONFLICT, "too_many_peers"),
         LanError::TooFast { .. } | LanError::PairingBusy => {
@@ -340,6 +341,7 @@ fn hint(error: &LanError) -> (Option<String>, Option<Value>) {
         }) => (suggestion.clone(), details.as_deref().cloned()),
         LanError::Peer(_) => fixed("look whether the peer is on and can be reached"),
         LanError::NoPeer { .. }
+        | LanError::Ambiguous { .. }
         | LanError::NoIntent { .. }
         | LanError::Ourselves
         | LanError::KnownElsewhere { .. }

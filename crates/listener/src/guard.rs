@@ -15,7 +15,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use engine::{Caller, Rights};
+use engine::{Caller, Rights, TokenId};
 
 use crate::{
     Refusal, Tokens, Trust,
@@ -86,6 +86,9 @@ impl Open {
     }
 }
 
+/// Somebody who may ask, and the token that says so if it is one that was given.
+type Admitted = (Caller, Option<TokenId>);
+
 /// How somebody showed who they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Shown {
@@ -115,8 +118,8 @@ impl Guard {
         }
     }
 
-    /// Who asks; nobody for a path that is open and brings no token.
-    fn admit(&self, request: &Request, from: IpAddr) -> Result<Option<Caller>, Refusal> {
+    /// Who asks, and with which token; nobody for a path that is open and brings no token.
+    fn admit(&self, request: &Request, from: IpAddr) -> Result<Option<Admitted>, Refusal> {
         let headers = request.headers();
         let host = host(request).ok_or(Refusal::UnknownHost)?;
         if !self.hosts.is_ours(host) {
@@ -134,13 +137,13 @@ impl Guard {
             || is_safe(request.method())
             || headers.get("sec-fetch-site").map(as_text).as_deref() == Some("same-origin");
         let caller = match &shown {
-            Shown::Token(token) => self.tokens.check(token),
+            Shown::Token(token) => self.tokens.whose(token),
             Shown::Cookie(cookie) => {
                 let caller = self.tokens.logins().caller(cookie);
                 if caller.is_some() && !cookie_may_act {
                     return Err(Refusal::NoOrigin);
                 }
-                caller
+                caller.map(|caller| (caller, None))
             }
             Shown::Nothing => None,
         };
@@ -148,7 +151,7 @@ impl Guard {
             (Some(caller), _) => Ok(Some(caller)),
             (None, _) if self.open.has(request.uri().path()) => Ok(None),
             (None, Shown::Nothing | Shown::Cookie(_)) if self.trust == Trust::Open => {
-                Ok(Some(passer_by(from)))
+                Ok(Some((passer_by(from), None)))
             }
             (None, _) if self.open.may_be_read(request) => Ok(None),
             (None, Shown::Nothing) => Err(Refusal::NoToken),
@@ -186,8 +189,8 @@ pub(crate) async fn guard(
     if let Some(answer) = preflight(&guard, &request) {
         return answer;
     }
-    let caller = match guard.admit(&request, from) {
-        Ok(caller) => caller,
+    let (caller, token) = match guard.admit(&request, from) {
+        Ok(admitted) => admitted.unzip(),
         Err(refusal) => {
             // A stranger who hammers fills no journal.
             return match guard.strangers.take(&from_text, Instant::now()) {
@@ -208,6 +211,9 @@ pub(crate) async fn guard(
     let origin = request.headers().get(header::ORIGIN).cloned();
     if let Some(caller) = caller {
         request.extensions_mut().insert(caller);
+    }
+    if let Some(token) = token.flatten() {
+        request.extensions_mut().insert(token);
     }
     let response = next.run(request).await;
     let status = response.status();

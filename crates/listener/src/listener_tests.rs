@@ -481,3 +481,75 @@ async fn the_audit_tells_who_was_refused_and_who_changed_something() {
     assert!(calls[0].contains("\"who\":\"owner\""), "{calls:?}");
     scene.engine.shutdown().await;
 }
+
+#[tokio::test]
+async fn names_are_whose_things_are_so_nobody_gets_another_ones() {
+    let scene = Scene::new().await;
+    let url = scene.serve(loopback(Trust::Tokens, Tls::Off)).await;
+    let create = async |name: &str| {
+        let answer = client()
+            .post(format!("{url}/tokens"))
+            .bearer_auth(scene.owner())
+            .body(format!(r#"{{"name": "{name}", "rights": ["runs"]}}"#))
+            .send();
+        answer.await.unwrap().status()
+    };
+    for reserved in [
+        "owner",
+        "Owner",
+        " owner ",
+        "nobody",
+        "peer:desk",
+        "open:10.0.0.1",
+    ] {
+        assert_eq!(
+            create(reserved).await,
+            StatusCode::BAD_REQUEST,
+            "{reserved}"
+        );
+    }
+    assert_eq!(create("phone").await, StatusCode::CREATED);
+    assert_eq!(create("phone").await, StatusCode::BAD_REQUEST);
+    let id = scene.tokens.list()[0].id.clone();
+    scene.tokens.revoke(&id).await.unwrap();
+    assert_eq!(create("phone").await, StatusCode::CREATED);
+    // The node itself renews what it gave a peer before it ends the old one.
+    let peer = || NewToken {
+        name: "peer:desk".to_owned(),
+        rights: Rights::All,
+        lifetime: None,
+    };
+    let (_, one) = scene.tokens.issue(peer()).await.unwrap();
+    let (view, two) = scene.tokens.issue(peer()).await.unwrap();
+    let (caller, id) = scene.tokens.whose(&two).unwrap();
+    assert_eq!(
+        (caller.name.as_str(), id.unwrap().0),
+        ("peer:desk", view.id.clone())
+    );
+    assert_ne!(scene.tokens.whose(&one).unwrap().1.unwrap().0, view.id);
+    scene.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn tokens_that_are_over_leave_room_and_nothing_in_the_store() {
+    let scene = Scene::new().await;
+    let new = |number: usize| NewToken {
+        name: format!("bot {number}"),
+        rights: Rights::All,
+        lifetime: Some(Duration::ZERO),
+    };
+    for number in 0..5 {
+        let (view, _) = scene.tokens.create(new(number)).await.unwrap();
+        let known: Vec<String> = scene.tokens.kept_ids();
+        assert_eq!(known, [view.id], "the one before it is gone");
+    }
+    let (_, again) = scene.tokens.create(new(0)).await.unwrap();
+    assert_eq!(scene.tokens.check(&again), None);
+    let tokens = Tokens::open(scene.home.path(), scene.engine.records());
+    assert!(tokens.await.unwrap().kept_ids().is_empty());
+    let kept = scene.engine.records();
+    let kept = kept.list::<serde_json::Value>("token", engine::Which::Live, None, 10);
+    assert!(kept.await.unwrap().is_empty());
+    assert_eq!(scene.journal("audit.token-expired").await.len(), 6);
+    scene.engine.shutdown().await;
+}

@@ -180,7 +180,10 @@ fn refusal(error: TokenError) -> Refusal {
     let what = error.to_string();
     match error {
         TokenError::NotFound { .. } => Refusal::NotFound,
-        TokenError::Name | TokenError::TooMany => Refusal::Invalid { what },
+        TokenError::Name
+        | TokenError::Reserved { .. }
+        | TokenError::Taken { .. }
+        | TokenError::TooMany => Refusal::Invalid { what },
         TokenError::OwnerFile { .. } | TokenError::Records { .. } => Refusal::Internal { what },
     }
 }

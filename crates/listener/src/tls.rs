@@ -2,7 +2,7 @@
 
 use std::{
     fmt::Write as _,
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -94,7 +94,8 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
 fn generate(path: &Path, names: &[String]) -> Result<Vec<u8>, TlsError> {
     let mut all = vec![
         "localhost".to_owned(),
-        IpAddr::from([127, 0, 0, 1]).to_string(),
+        IpAddr::V4(Ipv4Addr::LOCALHOST).to_string(),
+        IpAddr::V6(Ipv6Addr::LOCALHOST).to_string(),
     ];
     let own = platform::system::hostname();
     // A name that no certificate can hold is left out; peers go by the fingerprint anyway.
@@ -175,6 +176,19 @@ mod tests {
         assert_eq!(first.fingerprint.len(), "sha256:".len() + 64);
         let mode = home.path().join(OWN_FILE).metadata().unwrap().permissions();
         assert_eq!(mode.mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn our_certificate_holds_this_machine_in_both_families() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join(OWN_FILE);
+        let pem = generate(&path, &[]).unwrap();
+        let der = CertificateDer::from_pem_slice(&pem).unwrap();
+        let holds = |bytes: &[u8]| der.windows(bytes.len()).any(|window| window == bytes);
+        // An address in a certificate: its tag, its length, its bytes.
+        let v6 = [&[0x87, 16][..], &Ipv6Addr::LOCALHOST.octets()].concat();
+        let v4 = [&[0x87, 4][..], &Ipv4Addr::LOCALHOST.octets()].concat();
+        assert!(holds(&v6) && holds(&v4) && holds(b"localhost"));
     }
 
     #[test]

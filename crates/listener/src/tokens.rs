@@ -7,9 +7,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use engine::{Authenticator, Caller, EngineError, Keep, Note, Records, Rights, Which};
+use engine::{Authenticator, Caller, EngineError, Keep, Note, Records, Rights, TokenId, Which};
 use platform::files::{self, Durability, FileError, Mode};
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 
 use crate::{
     login::Logins,
@@ -34,6 +35,9 @@ const NAME_MAX: usize = 128;
 /// The kind of the records.
 const KIND: &str = "token";
 
+const RESERVED: [&str; 2] = ["owner", "nobody"];
+const RESERVED_BEFORE: [&str; 2] = ["peer:", "open:"];
+
 /// Every token of the node. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct Tokens {
@@ -46,6 +50,8 @@ struct Inner {
     owner_file: PathBuf,
     owner: SecretHash,
     known: Mutex<Vec<Known>>,
+    /// Tokens are made one after the other, so that two never get one name.
+    making: tokio::sync::Mutex<()>,
     logins: Logins,
 }
 
@@ -104,6 +110,10 @@ pub enum TokenError {
     Records { source: EngineError },
     #[error("a token needs a name of 1 to {NAME_MAX} characters without control characters")]
     Name,
+    #[error("{name:?} is what this node calls somebody itself; a token needs another name")]
+    Reserved { name: String },
+    #[error("there is a token for {name:?} already; revoke that one first, or choose another name")]
+    Taken { name: String },
     #[error("there are {TOKENS_MAX} tokens already; revoke some that nobody uses")]
     TooMany,
     #[error("there is no token {id}")]
@@ -130,11 +140,14 @@ impl Tokens {
             owner_file,
             owner,
             known: Mutex::new(known),
+            making: tokio::sync::Mutex::default(),
             logins,
         };
-        Ok(Self {
+        let tokens = Self {
             inner: Arc::new(inner),
-        })
+        };
+        tokens.drop_expired().await;
+        Ok(tokens)
     }
 
     /// Where the command line finds the owner's token.
@@ -142,8 +155,49 @@ impl Tokens {
         &self.inner.owner_file
     }
 
-    /// Makes a token; the secret is told here and never again.
+    /// Makes a token; the secret is told here and never again. What a caller began is theirs by their name, so no two
+    /// have one.
     pub async fn create(&self, new: NewToken) -> Result<(TokenView, String), TokenError> {
+        let _making = self.inner.making.lock().await;
+        let name = new.name.trim();
+        if is_reserved(name) {
+            return Err(TokenError::Reserved {
+                name: name.to_owned(),
+            });
+        }
+        self.drop_expired().await;
+        if self.known().iter().any(|known| known.caller.name == name) {
+            return Err(TokenError::Taken {
+                name: name.to_owned(),
+            });
+        }
+        self.make(new).await
+    }
+
+    /// Makes one for somebody whom this node itself has a name for, such as a peer; the one before it is still there.
+    pub async fn issue(&self, new: NewToken) -> Result<(TokenView, String), TokenError> {
+        let _making = self.inner.making.lock().await;
+        self.drop_expired().await;
+        self.make(new).await
+    }
+
+    /// Those that are over are no longer kept.
+    async fn drop_expired(&self) {
+        let now = now();
+        let expired: Vec<Known> = {
+            let mut known = self.known();
+            let (works, expired) = known.drain(..).partition(|known| known.works_at(now));
+            *known = works;
+            expired
+        };
+        for known in expired {
+            if let Err(error) = self.end(&known, "audit.token-expired").await {
+                warn!(error = %engine::chain(&error), id = known.id, "a token that is over stays in the store");
+            }
+        }
+    }
+
+    async fn make(&self, new: NewToken) -> Result<(TokenView, String), TokenError> {
         let name = new.name.trim();
         if name.is_empty() || name.chars().count() > NAME_MAX || name.chars().any(char::is_control)
         {
@@ -198,20 +252,30 @@ impl Tokens {
         let known = known.ok_or_else(|| TokenError::NotFound { id: id.to_owned() })?;
         // It ends at once in memory: a store that fails must not keep a door open.
         self.known().retain(|known| known.id != id);
+        self.end(&known, "audit.token-revoked").await
+    }
+
+    /// What is left of a token that is no longer in memory.
+    async fn end(&self, known: &Known, kind: &str) -> Result<(), TokenError> {
         self.inner.logins.forget(&known.caller.name).await;
-        let note = audit("audit.token-revoked", &known);
-        let removed = self.inner.records.remove(KIND, id, Some(note)).await;
+        let note = audit(kind, known);
+        let removed = self.inner.records.remove(KIND, &known.id, Some(note)).await;
         removed.map_err(|source| TokenError::Records { source })
     }
 
     /// Whose token this is.
     pub fn check(&self, token: &str) -> Option<Caller> {
+        self.whose(token).map(|(caller, _)| caller)
+    }
+
+    /// The same, with the token's id unless it is the owner's.
+    pub(crate) fn whose(&self, token: &str) -> Option<(Caller, Option<TokenId>)> {
         if token.len() > TOKEN_MAX {
             return None;
         }
         let hash = SecretHash::of(token);
         if hash.is(&self.inner.owner) {
-            return Some(Caller::owner());
+            return Some((Caller::owner(), None));
         }
         let now = now();
         let known = self.known();
@@ -219,7 +283,7 @@ impl Tokens {
             .iter()
             .filter(|known| known.works_at(now))
             .find(|known| known.hash.is(&hash));
-        found.map(|known| known.caller.clone())
+        found.map(|known| (known.caller.clone(), Some(TokenId(known.id.clone()))))
     }
 
     /// For faces whose tokens do not come in a header.
@@ -235,6 +299,11 @@ impl Tokens {
 
     pub(crate) fn logins(&self) -> &Logins {
         &self.inner.logins
+    }
+
+    #[cfg(test)]
+    pub(crate) fn kept_ids(&self) -> Vec<String> {
+        self.known().iter().map(|known| known.id.clone()).collect()
     }
 
     fn known(&self) -> MutexGuard<'_, Vec<Known>> {
@@ -284,6 +353,15 @@ fn known(id: String, kept: Kept) -> Option<Known> {
         created_at: kept.created_at,
         expires_at: kept.expires_at,
     })
+}
+
+/// Names that this node gives itself: to its owner, to peers, to passers-by, and to those it does not know.
+fn is_reserved(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    RESERVED.contains(&name.as_str())
+        || RESERVED_BEFORE
+            .iter()
+            .any(|before| name.starts_with(before))
 }
 
 fn listed(rights: &Rights) -> Option<BTreeSet<String>> {

@@ -116,6 +116,11 @@ pub fn fresh_id() -> String {
     uuid::Uuid::new_v4().simple().to_string()
 }
 
+/// The same, written as other programs write a UUID.
+pub fn fresh_uuid() -> String {
+    uuid::Uuid::new_v4().to_string()
+}
+
 impl OwnerTag {
     pub fn name(&self) -> &str {
         &self.name

@@ -12,13 +12,69 @@ use wire::runs::{AwaitMetadata, AwaitRequest, Message, Part};
 const INPUT_SHOWN: usize = 2000;
 
 /// Words that say yes once, in the languages of our users.
-const YES: [&str; 12] = [
-    "yes", "y", "ok", "okay", "allow", "approve", "confirm", "sure", "是", "好", "允许", "确认",
+const YES: [&str; 31] = [
+    "yes",
+    "y",
+    "yeah",
+    "yep",
+    "yes please",
+    "please do",
+    "ok",
+    "okay",
+    "allow",
+    "approve",
+    "approved",
+    "confirm",
+    "confirmed",
+    "sure",
+    "go ahead",
+    "do it",
+    "proceed",
+    "是",
+    "是的",
+    "好",
+    "好的",
+    "好吧",
+    "可以",
+    "行",
+    "同意",
+    "允许",
+    "确认",
+    "没问题",
+    "对",
+    "嗯",
+    "继续",
 ];
 
 /// Words that say no.
-const NO: [&str; 10] = [
-    "no", "n", "deny", "reject", "refuse", "cancel", "stop", "否", "不", "拒绝",
+const NO: [&str; 27] = [
+    "no",
+    "n",
+    "nope",
+    "no thanks",
+    "no thank you",
+    "do not",
+    "don't",
+    "deny",
+    "denied",
+    "reject",
+    "refuse",
+    "cancel",
+    "stop",
+    "否",
+    "不",
+    "不是",
+    "不要",
+    "不行",
+    "不可以",
+    "不同意",
+    "不用",
+    "不了",
+    "别",
+    "取消",
+    "拒绝",
+    "停",
+    "算了",
 ];
 
 /// The ask as the caller sees it.
@@ -133,7 +189,10 @@ fn chosen_option(part: &Part) -> Option<String> {
 }
 
 fn choose(kind: &AskKind, options: &[AskOption], said: &str) -> Option<Answer> {
-    let word = said.trim_end_matches(['.', '!', '。', '！']).to_lowercase();
+    let lower = said.to_lowercase().replace([',', '，'], " ");
+    let words: Vec<&str> = lower.split_whitespace().collect();
+    let word = words.join(" ");
+    let word = word.trim_end_matches(['.', '!', '。', '！', ' ']);
     let named = options
         .iter()
         .find(|option| option.id == said || option.name.to_lowercase() == word);
@@ -142,14 +201,14 @@ fn choose(kind: &AskKind, options: &[AskOption], said: &str) -> Option<Answer> {
             id: option.id.clone(),
         });
     }
-    if YES.contains(&word.as_str()) {
+    if YES.contains(&word) {
         // A plain yes is for this once, whatever else the agent offers.
         let option = kind.option(OptionKind::AllowOnce)?;
         return Some(Answer::Option {
             id: option.id.clone(),
         });
     }
-    NO.contains(&word.as_str()).then(|| kind.denial())
+    NO.contains(&word).then(|| kind.denial())
 }
 
 #[cfg(test)]

@@ -4,15 +4,13 @@ mod stream;
 
 use std::{fmt, time::Duration};
 
-use domain::{TRACEPARENT, Trace};
+use domain::{TRACEPARENT, Trace, chain::CHAIN_HEADER};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use wire::runs::{ErrorBody, Manifest, Message, Mode, Part, Run, RunCreate};
 
 pub use stream::RunStream;
-
-use crate::router::CHAIN_HEADER;
 
 /// How long a peer may take to be reached.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);

@@ -19,7 +19,7 @@ use crate::{
     begin::Conversation,
     error::RunsError,
     exchange::Label,
-    history,
+    history::{self, Elsewhere},
     node::{Handle, Runs},
     prompt,
     record::{self, Dialect, KEY, RUN, RunRecord, SESSION, SessionRecord},
@@ -81,7 +81,7 @@ impl Runs {
         // What may take long comes before the gate, and the gate looks again.
         let earlier = self.earlier(&create).await?;
         let prompt = self
-            .prompt_of(&earlier, &create.input, &metadata, &around)
+            .prompt_of(&earlier.messages, &create.input, &metadata, &around)
             .await?;
         // Only what has a name can be meant by two requests at once.
         let has_name = around.key.is_some() || session_id(&create)?.is_some();
@@ -94,6 +94,7 @@ impl Runs {
         }
         let place = self.place()?;
         let mut session = self.session_of(&create, &agent, &around).await?;
+        Self::extend_history(&mut session, earlier.urls);
         let conversation = match session.engine_session {
             Some(_) => Conversation::Known,
             None => Conversation::New,
@@ -252,19 +253,21 @@ impl Runs {
         Ok(self.fresh_session(Some(id.to_owned()), agent, &around.caller.name))
     }
 
-    /// What was said elsewhere in a session that is new here.
-    async fn earlier(&self, create: &RunCreate) -> Result<Vec<Message>, RunsError> {
+    /// What was said in the session elsewhere, since it was here last.
+    async fn earlier(&self, create: &RunCreate) -> Result<Elsewhere, RunsError> {
         let Some(id) = session_id(create)? else {
-            return Ok(Vec::new());
+            return Ok(Elsewhere::default());
         };
         let urls = create
             .session
             .as_ref()
             .map_or(&[][..], |session| session.history.as_slice());
-        if urls.is_empty() || self.known_session(id).await?.is_some() {
-            return Ok(Vec::new());
+        if urls.is_empty() {
+            return Ok(Elsewhere::default());
         }
-        history::fetch(self, urls).await
+        let known = self.known_session(id).await?;
+        let known = known.map(|session| session.history).unwrap_or_default();
+        history::elsewhere(self, urls, &known).await
     }
 
     async fn prompt_of(

@@ -59,26 +59,39 @@ impl Runs {
             .filter(|(path, print)| !is_hidden(path) && before.get(*path) != Some(print))
             .map(|(path, _)| path.clone())
             .collect();
+        let (mut parts, mut left) = (Vec::new(), Vec::new());
         if changed.len() > FILES_MAX {
-            warn!(%agent, files = changed.len(), "too many files changed to hand all of them over");
+            let more = changed.len() - FILES_MAX;
+            left.push(format!("{more} files beyond the first {FILES_MAX}"));
         }
-        let mut parts = Vec::new();
         for path in changed.into_iter().take(FILES_MAX) {
-            if let Some(bytes) = self.read_file(workspace, &path).await {
-                parts.extend(self.deliver(agent, &path, bytes, owner, base).await);
+            let delivered = match self.read_file(workspace, &path).await {
+                Ok(bytes) => self.deliver(agent, &path, bytes, owner, base).await,
+                Err(why) => Err(why),
+            };
+            match delivered {
+                Ok(part) => parts.push(part),
+                Err(why) => left.push(format!("{path} ({why})")),
             }
+        }
+        if !left.is_empty() {
+            let words = format!("not handed over: {}", left.join(", "));
+            warn!(%agent, words, "the deliverables of a run are not all there");
+            parts.push(Part::text(&words));
         }
         parts
     }
 
     /// A file of the workspace, never one that a link leads to outside of it.
-    async fn read_file(&self, workspace: &str, path: &str) -> Option<Bytes> {
+    async fn read_file(&self, workspace: &str, path: &str) -> Result<Bytes, String> {
         let (dir, path) = (workspace.to_owned(), path.to_owned());
         let read = self.tasks().spawn_blocking(move |_| {
-            let dir = ConfinedDir::open(Path::new(&dir)).ok()?;
-            dir.read(&path, FILE_BYTES_MAX).ok()
+            let dir = ConfinedDir::open(Path::new(&dir))?;
+            dir.read(&path, FILE_BYTES_MAX)
         });
-        read.await.ok().flatten().map(Bytes::from)
+        let read = read.await.map_err(|error| error.to_string())?;
+        let read = read.map_err(|error| engine::chain(&error))?;
+        Ok(Bytes::from(read))
     }
 
     async fn deliver(
@@ -88,7 +101,7 @@ impl Runs {
         bytes: Bytes,
         owner: &str,
         base: &str,
-    ) -> Option<Part> {
+    ) -> Result<Part, String> {
         let content_type = content_type(name);
         let label = Label {
             name: Some(readable_name(name)),
@@ -99,7 +112,7 @@ impl Runs {
             Ok(resource) => resource,
             Err(error) => {
                 warn!(%agent, name, %error, "a deliverable could not be handed over");
-                return None;
+                return Err(error.to_string());
             }
         };
         let (exchange, owner, file) = (self.exchange().clone(), agent.clone(), name.to_owned());
@@ -111,7 +124,7 @@ impl Runs {
             "{base}{}",
             self.exchange().path(&resource.id, resource.expires_at)
         );
-        Some(Part::link(name, content_type, url))
+        Ok(Part::link(name, content_type, url))
     }
 
     /// The same words, inline or behind an address.

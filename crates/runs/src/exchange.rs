@@ -31,7 +31,7 @@ pub use error::ExchangeError;
 pub(crate) use link::Links;
 
 use crate::{config::ExchangeConfig, record};
-use place::{object_store, place};
+use place::{INCOMING, object_store, place};
 use usage::Usage;
 
 /// The kind of the records.
@@ -112,6 +112,7 @@ impl Exchange {
             }),
         };
         exchange.count_all().await?;
+        exchange.clear_incoming().await;
         Ok(exchange)
     }
 
@@ -171,7 +172,7 @@ impl Exchange {
         said: Option<String>,
         bytes: impl Stream<Item = Result<Bytes, E>> + Unpin,
     ) -> Result<Resource, ExchangeError> {
-        let incoming = Path::from(format!("incoming/{}", Uuid::new_v4()));
+        let incoming = Path::from(format!("{INCOMING}/{}", Uuid::new_v4()));
         let taken = self.take_in(&incoming, bytes).await;
         let result = match taken {
             Ok((hash, _)) if said.as_ref().is_some_and(|said| *said != hash) => {

@@ -91,6 +91,22 @@ impl RunLog {
         self.heads.borrow().count
     }
 
+    /// Where to begin for somebody who has seen `seen` events: before the last one, if there is none after it and none
+    /// will come, or if they have seen more than there are.
+    pub(crate) fn told_before_the_last(&self, seen: u64) -> u64 {
+        let Heads { count, finished } = *self.heads.borrow();
+        if seen > count || (seen == count && finished) {
+            return count.saturating_sub(1);
+        }
+        seen
+    }
+
+    /// Whether events wait to be stored.
+    pub(crate) fn has_unstored(&self) -> bool {
+        let tail = self.lock();
+        tail.stored < tail.before + tail.events.len() as u64
+    }
+
     /// Adds an event; streams see it at once.
     pub(crate) fn append(&self, event: Event) {
         let mut tail = self.lock();

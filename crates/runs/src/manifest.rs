@@ -1,5 +1,6 @@
 //! What the node and its agents say of themselves, made from what is there now.
 
+use engine::{Caller, Rights};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use wire::{
@@ -7,11 +8,25 @@ use wire::{
     runs::{Capability, Endpoints, Exchange, Manifest, ManifestMetadata, NamedCapability},
 };
 
-use crate::node::Runs;
+use crate::{error::RunsError, node::Runs};
 
 /// What every agent takes and gives: words, and anything by its address.
 const INPUT: [&str; 2] = ["text/plain", "application/json"];
 const OUTPUT: [&str; 3] = ["text/plain", "text/markdown", "application/octet-stream"];
+
+/// The rights to ask an agent for something.
+const ASKING: [&str; 2] = ["runs", "a2a"];
+
+/// Whether a caller has the right, or one for something below it.
+fn has_some(caller: &Caller, right: &str) -> bool {
+    match &caller.rights {
+        Rights::All => true,
+        Rights::Only(granted) => granted.iter().any(|granted| {
+            let rest = granted.strip_prefix(right);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+        }),
+    }
+}
 
 impl Runs {
     /// The node as one agent, for a caller that reached it at `base`.
@@ -45,6 +60,28 @@ impl Runs {
         };
         manifest.version = Some(self.manifest_version(&manifest));
         manifest
+    }
+
+    /// What this caller may see of it. The version is that of the whole: it says whether something has changed.
+    pub(crate) fn manifest_for(&self, caller: &Caller, base: &str) -> Result<Manifest, RunsError> {
+        if !ASKING.iter().any(|right| has_some(caller, right)) {
+            return Err(RunsError::Forbidden {
+                right: ASKING[0].to_owned(),
+            });
+        }
+        let may_ask = |name: &str| {
+            ASKING
+                .iter()
+                .any(|right| caller.may(&format!("{right}:{name}")))
+        };
+        let is_seen = |name: &str| may_ask(name) || self.public_agent(name).is_none();
+        let mut manifest = self.manifest(base);
+        manifest
+            .capabilities
+            .retain(|capability| is_seen(&capability.id));
+        let named = &mut manifest.metadata.capabilities;
+        named.retain(|capability| is_seen(&capability.name));
+        Ok(manifest)
     }
 
     /// Changes with what the node can do, and not with how it is reached.

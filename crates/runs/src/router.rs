@@ -11,11 +11,15 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use domain::{TRACEPARENT, Trace};
+use domain::{
+    TRACEPARENT, Trace,
+    chain::{self, CHAIN_HEADER},
+};
 use engine::{Caller, Rights};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use tracing::debug;
 use wire::{
     hex,
     runs::{Event, Message, Mode, Resume, RunCreate},
@@ -24,13 +28,13 @@ use wire::{
 use crate::{
     create::{Around, Created, check_input},
     error::RunsError,
+    history,
     node::{Handle, Runs},
     record::{RunRecord, SessionRecord},
-    resources, stream,
+    resources,
+    sessions::is_elsewhere,
+    stream,
 };
-
-/// The chain of calls, for hops that drop what they do not know in a body.
-pub(crate) const CHAIN_HEADER: &str = "x-agentcraft-call-chain";
 
 const RUN_ID: HeaderName = HeaderName::from_static("run-id");
 
@@ -88,8 +92,9 @@ async fn openapi() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], OPENAPI).into_response()
 }
 
-async fn manifest(State(runs): State<Runs>, headers: HeaderMap) -> Response {
-    Json(runs.manifest(&base(&runs, &headers))).into_response()
+async fn manifest(State(runs): State<Runs>, who: Who, headers: HeaderMap) -> Answer {
+    let manifest = runs.manifest_for(&caller(who)?, &base(&runs, &headers))?;
+    Ok(Json(manifest).into_response())
 }
 
 async fn agents(State(runs): State<Runs>, who: Who, RawQuery(query): RawQuery) -> Answer {
@@ -135,12 +140,9 @@ async fn create(State(runs): State<Runs>, who: Who, headers: HeaderMap, body: Bo
     let around = Around {
         caller: caller.clone(),
         base: base(&runs, &headers),
-        chain: chain(&headers),
+        chain: chain::of_header(lines(&headers, CHAIN_HEADER))?,
         trace: trace(&headers),
-        key: headers
-            .get("idempotency-key")
-            .and_then(|key| key.to_str().ok())
-            .map(str::to_owned),
+        key: only(&headers, "idempotency-key")?,
         body_hash: hex(&Sha256::digest(&body)),
     };
     match runs.create(asked, around).await? {
@@ -245,10 +247,12 @@ async fn events(
     let record = runs.find(&id, &caller(who)?).await?;
     let log = runs.log(&record).await?;
     if wants_stream(&headers) {
-        let last = headers
-            .get("last-event-id")
-            .and_then(|last| last.to_str().ok());
-        let seen = last.and_then(|last| last.parse().ok()).unwrap_or(0);
+        let seen = match only(&headers, "last-event-id")?.as_deref() {
+            None | Some("") => 0,
+            Some(last) => last.parse().map_err(|_| RunsError::Invalid {
+                what: "last-event-id is the number of an event".to_owned(),
+            })?,
+        };
         return Ok(stream::respond(log, seen));
     }
     let mut all: Vec<Arc<Event>> = Vec::new();
@@ -277,7 +281,15 @@ async fn session_history(State(runs): State<Runs>, who: Who, Path(id): Path<Stri
     let session = seen_session(&runs, &id, &caller(who)?).await?;
     let mut messages = Vec::new();
     for id in &session.history {
-        messages.push(resources::message(&runs, id).await?);
+        let read = match is_elsewhere(id) {
+            true => history::one(&runs, id).await,
+            false => resources::message(&runs, id).await,
+        };
+        match read {
+            Ok(message) => messages.push(message),
+            // One that was removed, or lies where nobody answers, does not take the others with it.
+            Err(error) => debug!(%error, id, "a message of a history is left out"),
+        }
     }
     Ok(Json(messages).into_response())
 }
@@ -335,12 +347,27 @@ fn wants_stream(headers: &HeaderMap) -> bool {
         .is_some_and(|accept| accept.contains("text/event-stream"))
 }
 
-fn chain(headers: &HeaderMap) -> Vec<String> {
-    let told = headers
-        .get(CHAIN_HEADER)
-        .and_then(|told| told.to_str().ok());
-    let ids = told.unwrap_or_default().split(',').map(str::trim);
-    ids.filter(|id| !id.is_empty()).map(str::to_owned).collect()
+fn lines<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a [u8]> {
+    headers.get_all(name).iter().map(HeaderValue::as_bytes)
+}
+
+/// What a header says that may be there once. One that cannot be read is not one that is not there: whoever sent it
+/// relies on it.
+fn only(headers: &HeaderMap, name: &str) -> Result<Option<String>, RunsError> {
+    let invalid = |why: &str| RunsError::Invalid {
+        what: format!("the header {name} {why}"),
+    };
+    let mut told = None;
+    for line in lines(headers, name) {
+        let line = std::str::from_utf8(line).map_err(|_| invalid("is not text in UTF-8"))?;
+        if told
+            .replace(line.to_owned())
+            .is_some_and(|known| known != line)
+        {
+            return Err(invalid("says two things"));
+        }
+    }
+    Ok(told)
 }
 
 fn trace(headers: &HeaderMap) -> Option<Trace> {

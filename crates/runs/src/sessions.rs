@@ -155,6 +155,7 @@ impl Runs {
         kept
     }
 
+    /// Adds messages: ids of those that lie here, addresses of those that were said elsewhere.
     pub(crate) fn extend_history(session: &mut SessionRecord, ids: Vec<String>) {
         session.history.extend(ids);
         let surplus = session.history.len().saturating_sub(HISTORY_MAX);
@@ -167,7 +168,10 @@ impl Runs {
         let history = session
             .history
             .iter()
-            .map(|id| format!("{base}{}", self.exchange().path(id, until)))
+            .map(|message| match is_elsewhere(message) {
+                true => message.clone(),
+                false => format!("{base}{}", self.exchange().path(message, until)),
+            })
             .collect();
         SessionDescriptor {
             id: session.id.clone(),
@@ -245,4 +249,9 @@ impl Runs {
             }
         }
     }
+}
+
+/// Whether an entry of a history is the address of a message that lies at another server.
+pub(crate) fn is_elsewhere(message: &str) -> bool {
+    message.contains("://")
 }

@@ -22,11 +22,13 @@ struct Place {
     is_over: bool,
 }
 
-/// Streams what comes after number `seen`, until the run awaits or is over.
+/// Streams what comes after number `seen`, until the run awaits or is over. Somebody who asks after everything there is
+/// gets the last event again: what they have seen may have gone with an earlier daemon, and how the run stands is told in
+/// any case.
 pub(crate) fn respond(log: Arc<RunLog>, seen: u64) -> Response {
     let place = Place {
+        seen: log.told_before_the_last(seen),
         log,
-        seen,
         ready: VecDeque::new(),
         is_over: false,
     };

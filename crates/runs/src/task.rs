@@ -7,7 +7,11 @@ mod deciding;
 mod following;
 mod keeping;
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use domain::{
     run::{Effect, Input, Status, TurnEnd},
@@ -30,6 +34,9 @@ use crate::{
 
 /// Commands that may wait at a run; a caller sends one at a time.
 const COMMANDS_MAX: usize = 16;
+
+/// How long events that were told may wait to be stored: so much of a run's story goes with a daemon that is killed.
+const STORED_WITHIN: Duration = Duration::from_millis(500);
 
 /// What a caller wants of a run.
 #[derive(Debug)]
@@ -71,6 +78,12 @@ pub(crate) struct RunTask {
     ahead: VecDeque<Arc<TurnEvent>>,
     in_turn: bool,
     has_awaited: bool,
+    /// Whether the store has what the run has become.
+    is_kept: bool,
+    /// When the daemon ends.
+    stop: CancellationToken,
+    /// When events are stored that wait for it.
+    store_at: Option<Instant>,
 }
 
 /// Starts the task of a new run. `created` is what it was before it began, `effects` what its beginning asks for.
@@ -116,6 +129,7 @@ enum Wake {
     Command(Command),
     Event(Result<Option<Arc<TurnEvent>>, EngineError>),
     Due,
+    Store,
 }
 
 /// Whether the task has something left to do.
@@ -149,6 +163,9 @@ impl RunTask {
             begun: None,
             ahead: VecDeque::new(),
             in_turn: false,
+            is_kept: true,
+            stop: runs.tasks().stop(),
+            store_at: None,
         };
         (task, handle, inbox)
     }
@@ -167,10 +184,19 @@ impl RunTask {
                 }
                 Wake::Event(event) => self.on_event(event).await,
                 Wake::Due => self.input(Input::Tick, None).await,
+                Wake::Store => self.flush().await,
             }
             if self.log.is_full() {
                 self.flush().await;
             }
+            self.store_at = match self.store_at {
+                _ if !self.log.has_unstored() => None,
+                Some(at) if at > Instant::now() => Some(at),
+                Some(_) | None => Some(Instant::now() + STORED_WITHIN),
+            };
+        }
+        if self.stop.is_cancelled() && !self.is_kept {
+            return; // Nobody was told, so the next daemon takes it up as it was kept last.
         }
         self.runs.forget(&self.record.id);
         self.log.finish();
@@ -203,6 +229,7 @@ impl RunTask {
             }
             event = next(&mut self.begun) => Wake::Event(event),
             () = due(wait) => Wake::Due,
+            () = store_due(self.store_at) => Wake::Store,
         }
     }
 
@@ -285,6 +312,13 @@ async fn next(begun: &mut Option<Begun>) -> Result<Option<Arc<TurnEvent>>, Engin
     let reader: Option<&mut EventReader> = begun.as_mut().map(|begun| &mut begun.reader);
     match reader {
         Some(reader) => reader.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn store_due(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
         None => std::future::pending().await,
     }
 }

@@ -6,6 +6,7 @@ mod client_tests;
 mod exchange_tests;
 mod peer_tests;
 mod scene;
+mod sdk_tests;
 mod session_tests;
 
 const GUARDIAN_MARK: &str = "mark-of-the-guardian";

@@ -15,6 +15,9 @@ use crate::{
     render::Screen,
 };
 
+/// How often a person is asked again whose answer could not be taken.
+const REFUSALS_MAX: u32 = 5;
+
 pub(super) fn run(
     arguments: IntentArgs,
     config: &Config,
@@ -36,14 +39,28 @@ pub(super) fn run(
             node.post("/intents", &wanted)?
         }
     };
-    let mut shown = 0;
+    let (mut shown, mut refusals) = (0, 0);
     if arguments.format == ReportFormat::Table {
         while let Some((peer, question)) = waiting(&intent) {
             shown = show_answers(&intent, shown, screen)?;
             screen.note(&format!("{peer} asks: {}", plain(&question)))?;
             let Some(text) = typed(screen) else { break };
             let id = text_of(&intent, "id").to_owned();
-            intent = answer(&node, &id, Some(&peer), &text)?;
+            match answer(&node, &id, Some(&peer), &text) {
+                Ok(answered) => intent = answered,
+                // It waits as it did; what was said is not what it can take.
+                Err(CommandError::Refused { message, hint }) if refusals < REFUSALS_MAX => {
+                    refusals += 1;
+                    screen.note(&format!("{message} ({hint})"))?;
+                    intent = node.get(&format!("/intents/{id}"))?;
+                }
+                Err(error) => {
+                    screen.note(&format!(
+                        "it waits still: agentcraft intent --answer {id} \"…\""
+                    ))?;
+                    return Err(error);
+                }
+            }
         }
         show_answers(&intent, shown, screen)?;
     }

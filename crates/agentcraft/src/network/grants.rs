@@ -23,10 +23,7 @@ impl Grants for NodeGrants {
                 rights: Rights::Only(rights),
                 lifetime,
             };
-            let (view, token) = tokens
-                .create(new)
-                .await
-                .map_err(|error| error.to_string())?;
+            let (view, token) = tokens.issue(new).await.map_err(|error| error.to_string())?;
             Ok(Issued {
                 token_id: view.id,
                 token,

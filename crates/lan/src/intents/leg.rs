@@ -44,6 +44,14 @@ enum Ended {
     TooLate,
 }
 
+/// Why a run goes on that waited for the human.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WentOn {
+    WithTheAnswer,
+    /// It no longer waited; what the human said was not used.
+    ByItself,
+}
+
 /// What became of asking one peer.
 pub(super) enum Attempt {
     Taken(Box<Leg>),
@@ -75,6 +83,8 @@ impl Intents {
         self.inner.peers.heard(&peer.agent_id);
         let within = options.within.unwrap_or(WITHIN).min(WITHIN_MAX);
         leg.run_id = begun.run.run_id.clone();
+        leg.session_id = begun.run.session_id.clone();
+        self.begun(intent, &leg).await;
         let asker = Asker {
             human: options.human.as_ref(),
             context: &intent.context,
@@ -146,6 +156,24 @@ impl Intents {
         }
     }
 
+    /// Where the work goes on is known as soon as it does: this node may end before the run.
+    async fn begun(&self, intent: &Intent, leg: &Leg) {
+        if let Some(main) = &intent.session
+            && let Err(error) = self.inner.sessions.add(main, leg).await
+        {
+            tracing::warn!(error = %engine::chain(&error), "a session at a peer was not noted");
+        }
+        let note = Note {
+            kind: "intent.taken".to_owned(),
+            session: intent.session.clone(),
+            body: json!({
+                "intent": intent.id, "peer": leg.peer, "name": leg.peer_name, "run": leg.run_id, "session": leg.session_id,
+            }),
+            ..Note::default()
+        };
+        self.inner.peers.note(note).await;
+    }
+
     /// Whether another peer may be asked depends on whether this one may have begun.
     async fn not_begun(
         &self,
@@ -174,6 +202,7 @@ impl Intents {
         if may_try_another {
             return Attempt::NotTaken(error.to_string());
         }
+        leg.status = LegStatus::Failed;
         leg.error = Some(LegError::from(&error));
         Attempt::Taken(Box::new(leg))
     }
@@ -194,6 +223,8 @@ impl Intents {
                 text: "the peer waits, and does not say for what".to_owned(),
                 peer: leg.peer_name.clone(),
                 is_final: true,
+                is_reversible: false,
+                wants_words: false,
                 is_permission: false,
                 options: Vec::new(),
             });
@@ -280,7 +311,7 @@ impl Intents {
         leg: &mut Leg,
         answered: Answered,
         context: &[String],
-    ) -> Result<(), LanError> {
+    ) -> Result<WentOn, LanError> {
         let asker = Asker {
             human: None,
             context,
@@ -297,10 +328,10 @@ impl Intents {
                 run::cancel(client, &run_id).await;
                 leg.end(Ended::TooLate);
             }
-        } else {
-            self.see_through(client, run.into(), leg, asker).await;
+            return Ok(WentOn::WithTheAnswer);
         }
-        Ok(())
+        self.see_through(client, run.into(), leg, asker).await;
+        Ok(WentOn::ByItself)
     }
 
     async fn broken(&self, leg: &mut Leg, error: &ClientError) {
@@ -328,6 +359,7 @@ impl Intents {
 /// A leg that was not begun.
 pub(super) fn refused(candidate: &Candidate, error: LegError) -> Leg {
     Leg {
+        status: LegStatus::Failed,
         error: Some(error),
         ..leg(candidate)
     }
@@ -342,7 +374,7 @@ fn leg(candidate: &Candidate) -> Leg {
         why: candidate.why.clone(),
         run_id: None,
         session_id: None,
-        status: LegStatus::Failed,
+        status: LegStatus::Working,
         text: String::new(),
         output: Vec::new(),
         question: None,

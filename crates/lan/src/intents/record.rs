@@ -30,6 +30,8 @@ pub struct Intent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IntentStatus {
+    /// Peers are at it; or were when this node ended, and the journal tells which runs.
+    Working,
     Completed,
     /// Some peers have done it and some have not.
     Partial,
@@ -67,6 +69,8 @@ pub struct Leg {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LegStatus {
+    /// Its run goes on.
+    Working,
     Completed,
     Awaiting,
     Failed,

@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
+use domain::chain::CHAIN_HEADER;
 use reqwest::{Method, RequestBuilder, Response, header::CONTENT_TYPE};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,9 +14,6 @@ use crate::{
     client::{ANSWER_WITHIN, Client, ClientError, cut, forget_nulls},
     peer::Peer,
 };
-
-/// The chain of calls, for hops that drop what they do not know in a body.
-const CHAIN_HEADER: &str = "x-agentcraft-call-chain";
 
 /// How long the events of a run may take at most; whoever follows it sets a shorter time.
 const STREAM_WITHIN: Duration = Duration::from_secs(24 * 60 * 60);

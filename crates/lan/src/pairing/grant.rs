@@ -41,6 +41,9 @@ impl Grant {
             None if self.lifetime_seconds == Some(0) => {
                 "a pairing that lasts 0 seconds opens nothing; leave the lifetime out for one without an end".to_owned()
             }
+            None if self.per_minute == Some(0) => {
+                "a pairing with 0 runs a minute opens nothing; leave the number out for one without a limit".to_owned()
+            }
             None => return Ok(()),
         };
         Err(LanError::Invalid { what })
@@ -105,8 +108,9 @@ impl TryFrom<String> for Hours {
     fn try_from(text: String) -> Result<Self, String> {
         let minutes = |text: &str| {
             let (hours, minutes) = text.trim().split_once(':')?;
-            let (hours, minutes): (u16, u16) = (hours.parse().ok()?, minutes.parse().ok()?);
-            let total = hours * 60 + minutes;
+            // Small numbers, so that nothing wraps round to another hour.
+            let (hours, minutes): (u8, u8) = (hours.parse().ok()?, minutes.parse().ok()?);
+            let total = u16::from(hours) * 60 + u16::from(minutes);
             (minutes < 60 && total <= MINUTES_OF_A_DAY).then_some(total)
         };
         let parsed = text
@@ -181,6 +185,8 @@ mod tests {
             "08:00",
             "08:00-25:00",
             "08:61-09:00",
+            "1093:00-04:00",
+            "00:65535-04:00",
             "08:00-08:00",
         ] {
             hours(wrong).unwrap_err();
@@ -205,5 +211,11 @@ mod tests {
         let limits = grant.limits(1000);
         assert_eq!((limits.per_minute, limits.until), (Some(3), Some(61_000)));
         assert_eq!(Grant::default().rights().len(), 2);
+        grant.check().unwrap();
+        let nothing = Grant {
+            per_minute: Some(0),
+            ..grant
+        };
+        nothing.check().unwrap_err();
     }
 }

@@ -142,7 +142,13 @@ impl Peers {
                 debug!(peer = %agent_id, %url, "a peer is announced where we do not follow");
                 return Ok(());
             }
-            self.change(&agent_id, |peer| peer.url = url).await?;
+            self.change(&agent_id, |peer| {
+                if url.starts_with("http://") {
+                    peer.fingerprint = None; // There is no certificate to know it by.
+                }
+                peer.url = url;
+            })
+            .await?;
         }
         let is_new = known.manifest.is_none() || version.as_deref() != known.version();
         if is_new || known.status == Status::Offline {
@@ -219,7 +225,10 @@ impl Peers {
                     peer.fingerprint = peer.fingerprint.take().or(learnt);
                     peer.status = Status::Online;
                     peer.last_seen = Some(now());
-                    peer.trouble = Some("it wants to be paired with".to_owned());
+                    peer.trouble = Some(match peer.token {
+                        None => "it wants to be paired with".to_owned(),
+                        Some(_) => error.to_string(),
+                    });
                 })
                 .await?
             }

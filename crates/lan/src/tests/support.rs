@@ -213,6 +213,11 @@ impl FakePeer {
         self.script.answered.lock().unwrap().clone()
     }
 
+    /// Somebody else answers what it asks.
+    pub(crate) fn answers(&self, answer: &str) {
+        *self.script.answered.lock().unwrap() = Some(answer.to_owned());
+    }
+
     pub(crate) fn says(&self, key: &str, value: Value) {
         self.script.manifest.lock().unwrap()[key] = value;
     }
@@ -314,13 +319,26 @@ impl Grants for FakeGrants {
 #[derive(Default)]
 pub(crate) struct FakeHuman {
     pub(crate) answer: Option<&'static str>,
+    /// They think about it for ever.
+    pub(crate) never: bool,
     pub(crate) asked: Mutex<Vec<Question>>,
     pub(crate) told: Mutex<Vec<String>>,
+    pub(crate) asking: tokio::sync::Notify,
+}
+
+impl FakeHuman {
+    pub(crate) async fn was_asked(&self) {
+        self.asking.notified().await;
+    }
 }
 
 impl Human for FakeHuman {
     fn ask(&self, question: Question) -> PortFuture<Option<String>> {
         self.asked.lock().unwrap().push(question);
+        self.asking.notify_one();
+        if self.never {
+            return Box::pin(std::future::pending());
+        }
         let answer = self.answer.map(str::to_owned);
         Box::pin(async move { answer })
     }

@@ -37,6 +37,8 @@ enum Source {
     Live {
         response: Response,
         events: Box<Events>,
+        /// Whether it told anything.
+        has_told: bool,
     },
     /// Events of a server that tells them all at once.
     Polled {
@@ -52,6 +54,7 @@ impl RunStream {
             source: Source::Live {
                 response,
                 events: Box::default(),
+                has_told: false,
             },
             run,
             seen,
@@ -74,11 +77,17 @@ impl RunStream {
     pub async fn next(&mut self) -> Result<Option<Event>, ClientError> {
         while !self.is_over {
             let event = match &mut self.source {
-                Source::Live { response, events } => match live(response, events).await {
+                Source::Live {
+                    response,
+                    events,
+                    has_told,
+                } => match live(response, events).await {
                     Ok(Some((number, event))) => {
+                        *has_told = true;
                         self.seen = number.unwrap_or(self.seen + 1);
                         Some(event)
                     }
+                    Ok(None) if !*has_told && self.failures > 0 => self.ended_silent().await?,
                     Ok(None) => None,
                     Err(Broken::Protocol(what)) => return Err(ClientError::Protocol { what }),
                     Err(Broken::Connection) => None,
@@ -102,6 +111,16 @@ impl RunStream {
             return Ok(Some(event));
         }
         Ok(None)
+    }
+
+    /// A stream that was asked for again has told nothing: the run may be over, and its server may have forgotten what
+    /// came of it in between.
+    async fn ended_silent(&mut self) -> Result<Option<Event>, ClientError> {
+        let Some(run) = self.run.clone() else {
+            return Ok(None);
+        };
+        let event = Event::of_run(self.client.read(&run).await?);
+        Ok(event.ends_stream().then_some(event))
     }
 
     /// Asks for what comes after the last event that was told.
@@ -154,6 +173,7 @@ impl RunStream {
             self.source = Source::Live {
                 response,
                 events: Box::default(),
+                has_told: false,
             };
             return Ok(());
         }

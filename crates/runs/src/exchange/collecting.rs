@@ -3,9 +3,14 @@
 use domain::Timestamp;
 use engine::{Batch, Stored};
 use object_store::ObjectStoreExt;
+use platform::files;
 use tracing::warn;
 
-use super::{Exchange, ExchangeError, RESOURCE, Resource, place::place};
+use super::{
+    Exchange, ExchangeError, RESOURCE, Resource,
+    place::{INCOMING, place},
+};
+use crate::config::Place;
 
 /// Records read at a time.
 const PAGE: u32 = 500;
@@ -55,6 +60,17 @@ impl Exchange {
                 .collect();
             gone += expired.len();
             self.remove_all(expired).await?;
+        }
+    }
+
+    /// Removes what uploads have left that an earlier daemon did not finish.
+    pub(super) async fn clear_incoming(&self) {
+        if let Place::Folder(dir) = &self.inner.config.place {
+            // The store itself does not list what it has not finished writing.
+            let cleared = files::remove_tree(&dir.join(INCOMING));
+            if let Err(error) = cleared {
+                warn!(%error, "uploads that were never finished stay");
+            }
         }
     }
 

@@ -35,6 +35,9 @@ pub(super) fn object_store(place: &Place) -> Result<Arc<dyn ObjectStore>, Exchan
     }
 }
 
+/// Uploads on their way. Nothing in it is worth anything to a daemon that begins.
+pub(super) const INCOMING: &str = "incoming";
+
 /// An object lies under its hash.
 pub(super) fn place(hash: &str) -> Path {
     let (first, rest) = hash.split_at(2.min(hash.len()));

@@ -59,13 +59,18 @@ impl RunTask {
 
     /// Why the run has failed, where the machine found it out.
     fn explain(&mut self, effect: &Effect) {
-        let limits = self.runs.config().limits;
+        let limits = self.record.machine.limits();
+        let is_wished = limits.work < self.runs.config().limits.work;
         let (code, message, limit, suggestion) = match effect {
             Effect::OutOfTime => (
                 "execution_timeout",
                 "the work took too long and was ended",
                 limits.work,
-                "ask for less at once, or raise the node's limit",
+                if is_wished {
+                    "ask for less at once, or give it more time: the caller has set this limit"
+                } else {
+                    "ask for less at once, or raise `work_minutes` of the node"
+                },
             ),
             Effect::Unanswered => (
                 "await_timeout",

@@ -1,6 +1,6 @@
 //! What a run has become, on its way to the store; afterwards it is shown.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use domain::run::{Input, Status};
 use engine::{Batch, EngineError, Keep};
@@ -15,6 +15,10 @@ use crate::{
     record::{self, Lifetime, RUN, SESSION, SessionRecord},
 };
 
+/// How long a full disk has before the end of a run is written again, at first and at most.
+const AGAIN_FIRST: Duration = Duration::from_millis(100);
+const AGAIN_SLOWEST: Duration = Duration::from_secs(5);
+
 /// Whether the store has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kept {
@@ -23,8 +27,24 @@ enum Kept {
 }
 
 impl RunTask {
-    /// Keeps the new state and everything that belongs to it as one, then shows it.
+    /// Keeps the new state and everything that belongs to it as one, then shows it. That a run is over, or awaits, is
+    /// written again until it is kept: a run that ends for those who look and not in the store would hold its session
+    /// for ever.
     pub(super) async fn moved(&mut self) {
+        let mut wait = AGAIN_FIRST;
+        let stop = self.stop.clone();
+        while self.try_moved().await == Kept::No {
+            self.is_kept = false;
+            let waited = stop.run_until_cancelled(tokio::time::sleep(wait)).await;
+            if waited.is_none() {
+                return; // The next daemon takes the run up as it was kept last.
+            }
+            wait = (wait * 2).min(AGAIN_SLOWEST);
+        }
+        self.is_kept = true;
+    }
+
+    async fn try_moved(&mut self) -> Kept {
         let status = self.record.status();
         let (mut batch, mut said) = (Batch::default(), Vec::new());
         if status.is_over() {
@@ -43,8 +63,10 @@ impl RunTask {
             Ok(()) => self.write(batch, Note::Told).await,
             Err(error) => self.not_kept(&error),
         };
-        if kept == Kept::Yes {
-            self.runs.exchange().kept(&said);
+        match kept {
+            Kept::Yes => self.runs.exchange().kept(&said),
+            Kept::No if is_settled => return Kept::No,
+            Kept::No => {} // What follows is kept with it.
         }
         match event {
             Some(event) if is_settled && kept == Kept::Yes => self.log.append_stored(event),
@@ -52,6 +74,7 @@ impl RunTask {
             None => {}
         }
         self.view.send_replace(Arc::new(self.record.clone()));
+        Kept::Yes
     }
 
     /// The session is free for the next run in the same write that says that this one is over.
@@ -67,9 +90,11 @@ impl RunTask {
         }
         let (output, caller) = (&self.record.output, &self.record.caller);
         let said = self.runs.keep_messages(output, caller, batch).await;
+        // It stays as it was until all of this is written.
         let Some(mut session) = self.session().await else {
             return said;
         };
+        self.session = Some(session.clone());
         let ids = said.iter().map(|resource| resource.id.clone()).collect();
         Runs::extend_history(&mut session, ids);
         session.last_active = record::now();

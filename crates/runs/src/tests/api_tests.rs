@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use domain::run::Limits;
+use engine::{Caller, Rights};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -352,4 +353,201 @@ async fn the_wishes_of_the_caller_reach_the_agent() {
         words.contains("zh-CN") && words.contains("application/pdf"),
         "{words}"
     );
+}
+
+#[tokio::test]
+async fn a_header_that_guards_something_is_read_in_every_script_and_on_every_line() {
+    let scene = Scene::new().await;
+    let send = async |lines: &[(&'static str, &[u8])]| {
+        let url = format!("{}/runs", scene.url);
+        let mut request = scene.http.post(url).json(&body("sync", "say x", json!({})));
+        for (name, value) in lines {
+            let value = reqwest::header::HeaderValue::from_bytes(value).unwrap();
+            request = request.header(*name, value);
+        }
+        let answer = request.send().await.unwrap();
+        let status = answer.status();
+        (status, answer.json::<Value>().await.unwrap())
+    };
+    const CHAIN: &str = "x-agentcraft-call-chain";
+    let simple = NODE.replace('-', "");
+    for id in [NODE, &simple, "nova9-a797ca02"] {
+        let line = format!("柠檬桌面-9169e2e8,{id}");
+        let (status, error) = send(&[(CHAIN, line.as_bytes())]).await;
+        assert_eq!(
+            (status, &error["error"]["code"]),
+            (StatusCode::BAD_REQUEST, &json!("circular_call_detected")),
+            "{line}"
+        );
+        let (status, _) = send(&[(CHAIN, b"desk"), (CHAIN, id.as_bytes())]).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{id} on a second line");
+    }
+    let (status, error) = send(&[(CHAIN, b"caf\xe9")]).await;
+    assert_eq!(
+        (status, &error["error"]["code"]),
+        (StatusCode::BAD_REQUEST, &json!("invalid_call_chain"))
+    );
+    const KEY: &str = "idempotency-key";
+    let (_, one) = send(&[(KEY, "键-1".as_bytes())]).await;
+    let (_, two) = send(&[(KEY, "键-1".as_bytes())]).await;
+    assert_eq!(one["run_id"], two["run_id"]);
+    for lines in [&[(KEY, &b"\xff"[..])][..], &[(KEY, b"a"), (KEY, b"b")]] {
+        let (status, _) = send(lines).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+    }
+    assert_eq!(scene.script.0.turns.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_manifest_shows_what_its_reader_may_ask_for() {
+    let home = std::sync::Arc::new(tempfile::tempdir().unwrap());
+    let with = |rights: &[&str]| Caller {
+        name: "somebody".to_owned(),
+        rights: Rights::Only(rights.iter().map(|right| (*right).to_owned()).collect()),
+    };
+    let scene = Scene::at(home.clone(), Wish::default(), Caller::owner()).await;
+    scene.agent("radio", "http://script.example").await;
+    let (_, whole) = scene.get("/manifest").await;
+    assert_eq!(whole["capabilities"].as_array().unwrap().len(), 2);
+    for (rights, seen) in [
+        (&["metrics"][..], None),
+        (&["exchange"], None),
+        (&["runs:radio"], Some(json!(["radio"]))),
+        (&["runs"], Some(json!(["echo", "radio"]))),
+    ] {
+        let router = scene.runs.router().layer(axum::Extension(with(rights)));
+        let request = axum::http::Request::get("/manifest");
+        let request = request.body(axum::body::Body::empty()).unwrap();
+        let answer = tower::ServiceExt::oneshot(router, request).await.unwrap();
+        let status = answer.status();
+        let bytes = axum::body::to_bytes(answer.into_body(), 1 << 20).await;
+        let told: Value = serde_json::from_slice(&bytes.unwrap()).unwrap();
+        match seen {
+            None => {
+                assert_eq!(status.as_u16(), 403, "{rights:?}");
+                assert!(!told.to_string().contains("radio"), "{told}");
+            }
+            Some(seen) => {
+                let ids = told["capabilities"].as_array().unwrap().iter();
+                let ids: Vec<&Value> = ids.map(|capability| &capability["id"]).collect();
+                assert_eq!(json!(ids), seen, "{rights:?}");
+                assert_eq!(told["version"], whole["version"]);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_is_given_less_time_says_how_much_it_was() {
+    let scene = Scene::new().await;
+    let (status, error) = scene
+        .run(
+            "sync",
+            "wait",
+            json!({ "metadata": { "timeout_seconds": 0.05 } }),
+        )
+        .await;
+    assert_eq!(status, StatusCode::REQUEST_TIMEOUT);
+    assert_eq!(error["error"]["details"]["timeout_seconds"], 0.05);
+    let suggestion = error["error"]["suggestion"].as_str().unwrap();
+    assert!(suggestion.contains("the caller has set"), "{suggestion}");
+}
+
+/// Makes the store refuse what is kept of runs, as a full disk does, or no longer.
+fn store_of_runs(scene: &Scene, statement: &str) {
+    let python = std::env::var("AGENTCRAFT_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let program = "import sqlite3,sys; c=sqlite3.connect(sys.argv[1], timeout=30); c.execute(sys.argv[2]); c.commit()";
+    let done = std::process::Command::new(python)
+        .args(["-c", program])
+        .arg(scene.home.path().join("state.db"))
+        .arg(statement)
+        .status();
+    assert!(done.unwrap().success(), "{statement}");
+}
+
+#[tokio::test]
+async fn a_run_that_ends_while_the_disk_is_full_is_over_once_there_is_room() {
+    let scene = Scene::new().await;
+    let id = uuid::Uuid::new_v4().to_string();
+    let (_, run) = scene
+        .run("sync", "ask which?", json!({ "session_id": id }))
+        .await;
+    let run = run["run_id"].as_str().unwrap().to_owned();
+    store_of_runs(
+        &scene,
+        "CREATE TRIGGER full BEFORE INSERT ON records WHEN NEW.kind = 'run' \
+         BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END",
+    );
+    let resume = json!({ "mode": "async", "input": [{ "parts": [{ "content": "x" }] }] });
+    let (status, _) = scene.post(&format!("/runs/{run}/resume"), resume).await;
+    assert_eq!(status, StatusCode::ACCEPTED);
+    // The turn is over; what became of it cannot be kept.
+    let ended = async {
+        loop {
+            let (_, log) = scene.get(&format!("/runs/{run}/events")).await;
+            let events = log["events"].as_array().unwrap();
+            if events
+                .iter()
+                .any(|event| event["type"] == "message.completed")
+            {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, ended).await.unwrap();
+    store_of_runs(&scene, "SELECT 1");
+    let (_, seen) = scene.get(&format!("/runs/{run}")).await;
+    assert_eq!(
+        seen["status"], "in-progress",
+        "nobody is told what is not kept"
+    );
+    store_of_runs(&scene, "DROP TRIGGER full");
+    let seen = scene.until(&run, "completed").await;
+    assert_eq!(output(&seen), "heard x");
+    let (status, next) = scene
+        .run("sync", "say next", json!({ "session_id": id }))
+        .await;
+    assert_eq!((status, output(&next)), (StatusCode::OK, "next".to_owned()));
+    let (_, session) = scene.get(&format!("/sessions/{id}")).await;
+    assert_eq!(session["history"].as_array().unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn a_stream_that_is_picked_up_after_a_crash_always_tells_how_the_run_stands() {
+    let scene = Scene::new().await;
+    let (_, run) = scene.run("async", "say told\nwait", json!({})).await;
+    let run = run["run_id"].as_str().unwrap().to_owned();
+    let (_, asking) = scene.run("sync", "ask which?", json!({})).await;
+    let asking = asking["run_id"].as_str().unwrap().to_owned();
+    // What was told is in the store soon, although the run goes on.
+    let stored = async {
+        loop {
+            let log = crate::log::RunLog::open(&run, scene.engine.records()).await;
+            if log.unwrap().count() >= 4 {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, stored).await.unwrap();
+    let scene = scene.restarted(Wish::default()).await;
+    let pick_up = async |run: &str, last: u64| {
+        let request = scene
+            .http
+            .get(format!("{}/runs/{run}/events", scene.url))
+            .header("accept", "text/event-stream")
+            .header("last-event-id", last.to_string());
+        let text = request.send().await.unwrap().text().await.unwrap();
+        let events = super::scene::sse(&text);
+        let kinds = events.into_iter().map(|(kind, _)| kind);
+        kinds.collect::<Vec<_>>()
+    };
+    assert_eq!(pick_up(&run, 23).await, ["run.failed"]);
+    let all = pick_up(&run, 0).await;
+    assert!(all.contains(&"message.part".to_owned()), "{all:?}");
+    let count = all.len() as u64;
+    assert_eq!(pick_up(&run, count - 1).await, ["run.failed"]);
+    assert_eq!(pick_up(&run, count).await, ["run.failed"]);
+    assert_eq!(pick_up(&asking, 99).await, ["run.awaiting"]);
 }

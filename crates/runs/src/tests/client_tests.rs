@@ -141,3 +141,43 @@ fn an_address_that_is_none_is_refused_in_words() {
         assert!(matches!(made, Err(ClientError::Address { .. })), "{url}");
     }
 }
+
+#[tokio::test]
+async fn a_run_whose_stream_was_forgotten_is_told_by_what_became_of_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = async {
+        let head = |kind: &str| {
+            format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nrun-id: r1\r\nconnection: close\r\n\r\n"
+            )
+        };
+        let run = r#"{"run_id":"r1","agent_name":"a","session_id":"s","status":"failed","output":[],"created_at":"2026-01-01T00:00:00Z"}"#;
+        for (kind, body) in [
+            (
+                "text/event-stream",
+                "id: 23\ndata: {\"type\":\"run.in-progress\"}\n\n",
+            ),
+            ("text/event-stream", ""),
+            ("application/json", run),
+        ] {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            request(&mut stream).await;
+            stream.write_all(head(kind).as_bytes()).await.unwrap();
+            stream.write_all(body.as_bytes()).await.unwrap();
+            stream.shutdown().await.unwrap();
+        }
+    };
+    let following = async {
+        let create = client::prompt(None, "x");
+        let client = client(url, None);
+        let mut stream = client.run(&create, &[], None).await.unwrap();
+        let mut kinds = Vec::new();
+        while let Some(event) = stream.next().await.unwrap() {
+            kinds.push(event.kind);
+        }
+        kinds
+    };
+    let ((), kinds) = tokio::join!(server, following);
+    assert_eq!(kinds, ["run.in-progress", "run.failed"]);
+}

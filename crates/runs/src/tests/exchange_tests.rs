@@ -164,3 +164,119 @@ async fn links_hold_over_a_restart() {
         .unwrap();
     assert_eq!(read.text().await.unwrap(), "kept");
 }
+
+/// Everything below the exchange that is a file.
+fn files_of(scene: &Scene) -> Vec<std::path::PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), vec![scene.home.path().join("exchange")]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn an_upload_that_is_cut_in_the_middle_leaves_nothing() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    const LENGTH: usize = 16 * 1024 * 1024;
+    let scene = Scene::new().await;
+    let address = scene.url.trim_start_matches("http://").to_owned();
+    let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
+    let head = format!(
+        "POST /resources?name=a HTTP/1.1\r\nhost: {address}\r\ncontent-length: {LENGTH}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&vec![7; LENGTH * 3 / 4]).await.unwrap();
+    let until = async |is_done: &dyn Fn(&[std::path::PathBuf]) -> bool| {
+        let wait = async {
+            while !is_done(&files_of(&scene)) {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(super::scene::PATIENCE, wait)
+            .await
+            .unwrap();
+    };
+    until(&|files| !files.is_empty()).await;
+    drop(stream);
+    until(&|files| files.is_empty()).await;
+    let (status, _) = scene.get("/ping").await;
+    assert_eq!(status, StatusCode::OK);
+
+    // A daemon that is killed can remove nothing; the next one does.
+    let left = scene.home.path().join("exchange/incoming/0b5e#1");
+    std::fs::create_dir_all(left.parent().unwrap()).unwrap();
+    std::fs::write(&left, "half of it").unwrap();
+    let scene = scene.restarted(Wish::default()).await;
+    assert_eq!(files_of(&scene), Vec::<std::path::PathBuf>::new());
+    // It can be handed over afterwards.
+    let mut stream = tokio::net::TcpStream::connect(scene.url.trim_start_matches("http://"))
+        .await
+        .unwrap();
+    let head = "POST /resources HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 2\r\n\r\nhi";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+}
+
+/// The most memory that this process has had, in bytes.
+fn memory_peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    let kib = line.unwrap().split_whitespace().nth(1).unwrap();
+    kib.parse::<u64>().unwrap() * 1024
+}
+
+#[tokio::test]
+async fn a_large_artifact_passes_through_little_memory() {
+    const CHUNK: usize = 1024 * 1024;
+    const CHUNKS: usize = 192;
+    let scene = Scene::with(Wish {
+        quota: 1 << 40,
+        object_max: 1 << 40,
+        ..Wish::default()
+    })
+    .await;
+    let before = memory_peak();
+    let chunk = bytes::Bytes::from(vec![5; CHUNK]);
+    let chunks = (0..CHUNKS).map(move |_| Ok::<_, std::io::Error>(chunk.clone()));
+    let bytes = reqwest::Body::wrap_stream(futures_util::stream::iter(chunks));
+    let url = format!("{}/resources?name=large.bin", scene.url);
+    let http = reqwest::Client::new();
+    let sent = http.post(url).body(bytes).send().await.unwrap();
+    assert_eq!(sent.status(), StatusCode::CREATED);
+    let told: Value = sent.json().await.unwrap();
+    assert_eq!(told["size"], CHUNK * CHUNKS);
+    let mut read = http
+        .get(told["url"].as_str().unwrap())
+        .send()
+        .await
+        .unwrap();
+    let mut length = 0;
+    while let Some(chunk) = read.chunk().await.unwrap() {
+        length += chunk.len();
+    }
+    assert_eq!(length, CHUNK * CHUNKS);
+    let grown = memory_peak() - before;
+    assert!(grown < (CHUNK * CHUNKS / 2) as u64, "{grown} bytes more");
+}
+
+#[tokio::test]
+async fn a_file_that_is_too_large_is_left_out_in_words() {
+    let scene = Scene::with(Wish {
+        object_max: 4,
+        ..Wish::default()
+    })
+    .await;
+    let (_, run) = scene.run("sync", "write report.md", json!({})).await;
+    assert_eq!(named_parts(&run), Vec::<Value>::new());
+    let words = super::scene::output(&run);
+    assert!(words.contains("not handed over: report.md ("), "{run}");
+}

@@ -175,6 +175,7 @@ pub(super) struct Wish {
     pub(super) quota: u64,
     pub(super) object_max: u64,
     pub(super) node: Ourselves,
+    pub(super) history_from: Vec<String>,
 }
 
 impl Default for Wish {
@@ -191,6 +192,7 @@ impl Default for Wish {
                 id: NODE.to_owned(),
                 name: "nova9".to_owned(),
             },
+            history_from: Vec::new(),
         }
     }
 }
@@ -225,7 +227,7 @@ impl Scene {
         Self::at(home, wish, Caller::owner()).await
     }
 
-    async fn at(home: Arc<tempfile::TempDir>, wish: Wish, caller: Caller) -> Self {
+    pub(super) async fn at(home: Arc<tempfile::TempDir>, wish: Wish, caller: Caller) -> Self {
         let tasks = Tasks::new();
         let script = Scripted::default();
         let calls = Calls::new(wish.node.clone());
@@ -392,7 +394,7 @@ fn config(home: &tempfile::TempDir, wish: Wish, calls: Calls) -> RunsConfig {
         public_url: None,
         limits: wish.limits,
         session_ttl: wish.session_ttl,
-        history_from: Vec::new(),
+        history_from: wish.history_from,
         capabilities: Capabilities::none(),
         exchange,
         calls,

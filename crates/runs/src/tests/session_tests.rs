@@ -185,3 +185,96 @@ async fn many_sessions_run_out_at_once_and_leave_nothing() {
     assert_eq!(gone.status(), StatusCode::NOT_FOUND);
     assert!(scene.engine.sessions().list(Some("echo")).is_empty());
 }
+
+/// A server of messages elsewhere, and a way to count how often each is read.
+async fn other_server(scene: &Scene) -> (String, std::sync::Arc<std::sync::Mutex<Vec<String>>>) {
+    use axum::{Json, Router, extract::Path, routing::get};
+    let read: std::sync::Arc<std::sync::Mutex<Vec<String>>> = std::sync::Arc::default();
+    let log = read.clone();
+    let messages = Router::new().route(
+        "/resources/{id}",
+        get(async move |Path(id): Path<String>| {
+            log.lock().unwrap().push(id.clone());
+            Json(json!({ "role": "user", "parts": [{ "content": format!("said {id}") }] }))
+        }),
+    );
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/resources/", listener.local_addr().unwrap());
+    scene.tasks.spawn(|stop| async move {
+        let serving = axum::serve(listener, messages);
+        let _ = stop.run_until_cancelled(serving.into_future()).await;
+    });
+    (url, read)
+}
+
+#[tokio::test]
+async fn what_was_said_elsewhere_in_between_is_taken_up_once() {
+    let first = Scene::new().await;
+    let (there, read) = other_server(&first).await;
+    let scene = Scene::with(Wish {
+        history_from: vec![there.clone()],
+        ..Wish::default()
+    })
+    .await;
+    let id = uuid::Uuid::new_v4().to_string();
+    let told = async |history: Value, prompt: &str| {
+        let session = json!({ "id": id, "history": history });
+        let (status, run) = scene
+            .run("sync", prompt, json!({ "session": session }))
+            .await;
+        assert_eq!(status, StatusCode::OK, "{run}");
+        let (_, session) = scene.get(&format!("/sessions/{id}")).await;
+        (output(&run), session["history"].clone())
+    };
+    // Here, there, here, there, here: as a client does it that brings along what it was told.
+    let (_, mut history) = told(json!([]), "say one").await;
+    assert_eq!(history.as_array().unwrap().len(), 2);
+    for name in ["b1", "b2"] {
+        let line = json!(format!("{there}{name}"));
+        history.as_array_mut().unwrap().push(line);
+    }
+    let (said, mut history) = told(history, "say two").await;
+    assert!(
+        said.contains("said b1") && said.contains("said b2"),
+        "{said}"
+    );
+    let urls: Vec<&str> = history
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert_eq!(urls.len(), 6);
+    assert_eq!(urls[2..4], [format!("{there}b1"), format!("{there}b2")]);
+    history
+        .as_array_mut()
+        .unwrap()
+        .push(json!(format!("{there}b3")));
+    let (said, history) = told(history, "say three").await;
+    assert!(
+        said.contains("said b3") && !said.contains("said b1"),
+        "{said}"
+    );
+    assert_eq!(history.as_array().unwrap().len(), 9);
+    let (said, history) = told(history, "say four").await;
+    assert_eq!(
+        (said.as_str(), history.as_array().unwrap().len()),
+        ("four", 11)
+    );
+    assert_eq!(*read.lock().unwrap(), ["b1", "b2", "b3"]);
+    // One that is removed does not take the others with it.
+    let gone = history[0]
+        .as_str()
+        .unwrap()
+        .split('?')
+        .next()
+        .unwrap()
+        .to_owned();
+    let deleted = scene.http.delete(gone).send().await.unwrap();
+    assert_eq!(deleted.status(), StatusCode::NO_CONTENT);
+    let (status, messages) = scene.get(&format!("/sessions/{id}/history")).await;
+    assert_eq!(
+        (status, messages.as_array().unwrap().len()),
+        (StatusCode::OK, 10)
+    );
+}

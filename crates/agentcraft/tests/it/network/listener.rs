@@ -114,6 +114,23 @@ fn a_foreign_name_and_a_foreign_page_are_refused_even_with_a_token() {
 }
 
 #[test]
+fn commands_reach_a_node_that_listens_on_every_address_of_both_families() {
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        println!("skipped: this machine has no IPv6");
+        return;
+    }
+    let daemon = crate::node()
+        .env("AGENTCRAFT_LISTEN", "[::]:0")
+        .file("config.toml", "[lan]\ndiscovery = false\n")
+        .start();
+    for command in [&["token", "list"][..], &["peer", "list"]] {
+        let output = daemon.cli(command);
+        assert_eq!(output.code, 0, "{output:?}");
+    }
+    assert!(daemon.url().starts_with("https://["), "{}", daemon.url());
+}
+
+#[test]
 fn a_token_that_would_open_nothing_is_refused_in_words() {
     let daemon = listening();
     for (option, value, words) in [

@@ -138,6 +138,71 @@ sys.exit(0 if ok else 1)
     }
 }
 
+/// The one that most systems have finds the node too: with a bus of its own, so that it meets no other of its kind.
+#[test]
+fn avahi_finds_a_node_and_what_it_announces() {
+    const BROWSE: &str = r#"
+mount -t tmpfs none /run && cd "$1" || exit 1
+cat > bus.conf <<END
+<busconfig><type>system</type><listen>unix:path=$1/bus</listen><auth>EXTERNAL</auth><policy context="default">
+<allow user="*"/><allow own="*"/><allow send_destination="*"/><allow receive_sender="*"/></policy></busconfig>
+END
+printf '[server]\nallow-interfaces=eth0\n[publish]\ndisable-publishing=yes\n' > avahi.conf
+export DBUS_SYSTEM_BUS_ADDRESS=unix:path=$1/bus
+dbus-daemon --config-file=bus.conf --nofork --nopidfile 2>/dev/null & bus=$!
+avahi=
+trap 'kill $bus $avahi 2>/dev/null' EXIT
+tries=0
+until [ -S bus ] || [ $tries -ge 300 ]; do tries=$((tries + 1)); sleep 0.1; done
+avahi-daemon -f "$1/avahi.conf" --no-drop-root --no-chroot --no-proc-title 2>/dev/null >&2 & avahi=$!
+while [ $tries -lt 300 ]; do
+    found=$(avahi-browse -rpt "$2" 2>/dev/null | grep '^=;eth0;IPv4;') && echo "$found" && exit 0
+    tries=$((tries + 1)); sleep 0.1
+done
+exit 1
+"#;
+    let Some(mut lan) = Lan::new() else { return };
+    let has = |tool: &str| {
+        let look = format!("command -v {tool} >/dev/null");
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &look]).status().unwrap().success()
+    };
+    if !["avahi-browse", "avahi-daemon", "dbus-daemon"]
+        .into_iter()
+        .all(has)
+    {
+        println!("skipped: ./test installs avahi-daemon, avahi-utils and dbus");
+        return;
+    }
+    let nova = lan.node("nova9", OPEN);
+    let other = lan.machine();
+    for service in ["_acp-agent._tcp", "_agent._tcp"] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder_path = folder.path().to_str().unwrap();
+        let browse = [
+            "unshare",
+            "-m",
+            "sh",
+            "-c",
+            BROWSE,
+            "sh",
+            folder_path,
+            service,
+        ];
+        let output = lan.on(other, &browse).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let address = format!(";{};7420;", lan.address(nova.machine));
+        assert!(
+            output.status.success() && said.contains(&address),
+            "{output:?}"
+        );
+        assert!(
+            said.contains("\"agent_id=") && said.contains("\"manifest_url="),
+            "{said}"
+        );
+    }
+}
+
 /// Where multicast is filtered, nodes still find each other.
 #[test]
 fn broadcasts_find_nodes_where_multicast_is_filtered() {

@@ -127,12 +127,12 @@ fn an_agent_that_was_not_granted_is_refused_in_words() {
     let Some(mut lan) = Lan::new() else { return };
     let (desk, nova) = strangers(&mut lan);
     pair(&desk, &nova, &["--right", "runs:radio"]);
-    knows(&desk, "nova9", "news");
-    let refused = intent(&desk, &["搜索新闻"]);
-    assert!(
-        refused["status"] == "failed" && runs(&nova) == 0,
-        "{refused}"
-    );
+    knows(&desk, "nova9", "radio");
+    let known = super::peers(&desk);
+    assert!(!known[0].to_string().contains("news"), "{known:?}");
+    let refused = desk.cli(&["agent", "run", "peer:nova9/news", "-p", "搜索新闻"]);
+    assert!(refused.code != 0 && runs(&nova) == 0, "{refused:?}");
+    assert!(refused.stderr.contains("runs:news"), "{refused:?}");
     assert!(!journal(&nova, "audit.refused").is_empty());
 }
 
