@@ -4,7 +4,12 @@ use std::{
     collections::BTreeMap, ffi::OsString, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration,
 };
 
-use domain::delegation::{Access, SIZE_MAX, SizeMax, Waits};
+use domain::{
+    chain::Ourselves,
+    delegation::{Access, SIZE_MAX, SizeMax, Waits},
+};
+
+use crate::Calls;
 
 /// Everything that lending must know of the node.
 #[derive(Debug, Clone)]
@@ -35,6 +40,8 @@ pub struct AwcpConfig {
     pub fingerprint: Option<String>,
     /// Which certificates paired peers are known by.
     pub known_peers: KnownPeers,
+    /// What this node is called in chains of calls, and which calls are in progress.
+    pub calls: Calls,
     /// The environment of git and sshfs; its PATH tells where they are.
     pub environment: BTreeMap<OsString, OsString>,
 }
@@ -105,11 +112,11 @@ pub struct SandboxConfig {
 impl AwcpConfig {
     /// The usual limits, nothing taken, archives alone.
     pub fn new(home: PathBuf, mount_root: PathBuf, public_url: &str) -> Self {
+        let public_url = public_url.trim_end_matches('/').to_owned();
         Self {
             home,
             mount_root,
             executor: None,
-            public_url: public_url.trim_end_matches('/').to_owned(),
             sftp: None,
             size_max: SIZE_MAX,
             quota_bytes: 1 << 30,
@@ -120,6 +127,11 @@ impl AwcpConfig {
             sandbox: None,
             fingerprint: None,
             known_peers: KnownPeers::default(),
+            calls: Calls::alone(Ourselves {
+                id: public_url.clone(),
+                name: String::new(),
+            }),
+            public_url,
             environment: BTreeMap::new(),
         }
     }

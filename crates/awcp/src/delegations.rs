@@ -18,7 +18,7 @@ pub use create::{Create, Secrets};
 
 use crate::{
     AwcpConfig, DelegationError, clock, convert, git,
-    host::{HostEvent, HostTask},
+    host::{Beginning, HostEvent, HostTask},
     node::{Node, Services},
     record::{DelegationView, HOST_KIND, HostRecord, REMOTE_KIND, RemoteRecord, note},
     remote::{RemoteEvent, RemoteTask},
@@ -114,7 +114,7 @@ impl Delegations {
             }
             note(&mut record.log, "the host was restarted".to_owned());
             let effects = record.machine.apply(HostInput::Recover, clock::now());
-            self.begin_host(record, effects.unwrap_or_default());
+            self.begin_host(record, effects.unwrap_or_default(), Beginning::Again);
         }
         self.end_agents().await;
         let remotes: Vec<Stored<RemoteRecord>> = records
@@ -146,9 +146,14 @@ impl Delegations {
         }
     }
 
-    fn begin_host(&self, record: HostRecord, effects: Vec<domain::delegation::HostEffect>) {
+    fn begin_host(
+        &self,
+        record: HostRecord,
+        effects: Vec<domain::delegation::HostEffect>,
+        beginning: Beginning,
+    ) {
         let id = record.machine.id().clone();
-        let (task, handle) = HostTask::new(self.node.clone(), record);
+        let (task, handle) = HostTask::new(self.node.clone(), record, beginning);
         self.node.remember_host(id, handle);
         self.node.tasks().spawn(|stop| task.run(effects, stop));
     }

@@ -11,7 +11,10 @@ use domain::{
     delegation::{Access, Ending, HostEffect, HostInput},
 };
 use engine::{Keep, Note};
-use platform::files::{self, Durability, Mode};
+use platform::{
+    crash,
+    files::{self, Durability, Mode},
+};
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -22,6 +25,7 @@ use crate::{
     clock,
     error::chain,
     node::Node,
+    peer::Found,
     record::{DelegationView, HOST_KIND, HostRecord, Snapshot, note, words},
     step::Step,
 };
@@ -86,6 +90,14 @@ impl Gate {
     }
 }
 
+/// How the task of a delegation comes to be.
+pub(crate) enum Beginning {
+    /// It is new and kept, and its peer was found a moment ago.
+    New(Found),
+    /// It was taken up after a restart, and that is to be kept.
+    Again,
+}
+
 /// The owner of one machine.
 pub(crate) struct HostTask {
     node: Node,
@@ -97,10 +109,13 @@ pub(crate) struct HostTask {
     step: Step,
     tick: Option<Timestamp>,
     quota_hit: Option<sftp::QuotaHit>,
+    /// The peer, as long as it was found a moment ago.
+    found: Option<Found>,
+    is_kept: bool,
 }
 
 impl HostTask {
-    pub(crate) fn new(node: Node, record: HostRecord) -> (Self, HostHandle) {
+    pub(crate) fn new(node: Node, record: HostRecord, beginning: Beginning) -> (Self, HostHandle) {
         let (own, events) = mpsc::channel(INPUTS_MAX);
         let (shown, view) = watch::channel(record.view());
         let gate = Arc::new(Gate::default());
@@ -109,6 +124,10 @@ impl HostTask {
             inputs: own.clone(),
             view,
             gate: gate.clone(),
+        };
+        let (found, is_kept) = match beginning {
+            Beginning::New(found) => (Some(found), true),
+            Beginning::Again => (None, false),
         };
         let task = Self {
             node,
@@ -120,14 +139,18 @@ impl HostTask {
             step: Step::default(),
             tick: None,
             quota_hit: None,
+            found,
+            is_kept,
         };
         (task, handle)
     }
 
     /// Performs the effects of the beginning, then goes on until everything has been given back.
     pub(crate) async fn run(mut self, first: Vec<HostEffect>, stop: CancellationToken) {
-        let before = self.record.clone();
-        self.keep(&before).await;
+        if !self.is_kept {
+            let before = self.record.clone();
+            self.keep(&before).await;
+        }
         self.perform(first).await;
         self.release().await;
         while !self.is_over() {
@@ -212,7 +235,9 @@ impl HostTask {
             ..Note::default()
         });
         let records = self.node.records();
+        crash::point("lending.host.before-keep");
         let kept = records.put(HOST_KIND, &id, keep, &self.record, line).await;
+        crash::point("lending.host.after-keep");
         if let Err(error) = kept {
             tracing::error!(%id, error = %chain(&error), "could not keep a delegation");
             if !phase.is_end() {

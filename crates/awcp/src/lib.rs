@@ -3,6 +3,7 @@
 //! The machines in `domain` decide; `host` and `remote` own one of them per delegation, keep it and act. `messages` is
 //! what peers say, `router` the way for archives and commands, `driver` lending as an agent.
 
+mod calls;
 mod clock;
 mod config;
 mod convert;
@@ -29,6 +30,7 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
+pub use calls::{CHAIN_KEY, Calls, Entered};
 pub use config::{AwcpConfig, KnownPeer, KnownPeers, SandboxConfig, SftpConfig};
 pub use delegations::{Create, Delegations, INVITE_RIGHT, RIGHT, Secrets};
 pub use driver::Lending;

@@ -61,6 +61,9 @@ pub(crate) struct HostRecord {
     /// What it belongs to.
     #[serde(default)]
     pub(crate) trace: Option<Trace>,
+    /// Who has called whom until here; empty if it begins here.
+    #[serde(default)]
+    pub(crate) chain: Vec<String>,
 }
 
 /// What becomes of the changes that come home in an archive or on a branch.
@@ -122,6 +125,9 @@ pub(crate) struct RemoteRecord {
     /// What it belongs to, as its host says.
     #[serde(default)]
     pub(crate) trace: Option<Trace>,
+    /// Who has called whom, this node included.
+    #[serde(default)]
+    pub(crate) chain: Vec<String>,
 }
 
 /// In which words the host speaks.

@@ -172,6 +172,7 @@ impl Face {
             caller: &caller,
             dialect: Dialect::Released { resources: names },
             trace: None,
+            chain: Vec::new(),
         };
         let answer = self.delegations.invited(id, invite, from).await;
         match answer {

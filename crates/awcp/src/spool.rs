@@ -59,11 +59,17 @@ impl<T: Read> Read for Stoppable<T> {
     }
 }
 
+impl<T: io::Seek> io::Seek for Stoppable<T> {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        self.inner.seek(to)
+    }
+}
+
 /// A new file in `folder`, in place of one that is there.
 pub(crate) fn create(
     folder: &Path,
     name: &str,
-) -> Result<impl Write + io::Seek + Send + use<>, ConfinedError> {
+) -> Result<impl Read + Write + io::Seek + Send + use<>, ConfinedError> {
     let folder = ConfinedDir::open(folder)?;
     match folder.remove_file(name) {
         Err(error) if !error.is_not_found() => return Err(error),

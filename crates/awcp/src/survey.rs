@@ -104,17 +104,20 @@ pub(crate) fn survey(dir: &Path, max: SizeMax) -> Result<Survey, Failure> {
         .follow_links(false)
         .filter_entry(|entry| !LEFT_AT_HOME.iter().any(|left| entry.file_name() == *left))
         .build();
+    // Names first, which cost a fraction of asking after each file: too many are known without their sizes.
+    let mut found = Vec::new();
     for entry in walk.flatten() {
+        match entry.file_type() {
+            Some(kind) if !kind.is_dir() => found.push(entry),
+            _ if entry.depth() > 0 => folders.push(entry.into_path()),
+            _ => {}
+        }
+        max.check_files(found.len() as u64)?;
+    }
+    for entry in found {
         let Ok(path) = entry.path().strip_prefix(dir) else {
             continue;
         };
-        if path.as_os_str().is_empty() {
-            continue;
-        }
-        if entry.file_type().is_some_and(|kind| kind.is_dir()) {
-            folders.push(entry.path().to_owned());
-            continue;
-        }
         let bytes = entry.metadata().map_or(0, |metadata| metadata.len());
         files.push(path.to_owned());
         if preflight.file(bytes).is_break() {
@@ -273,6 +276,17 @@ mod tests {
         let failure = survey(folder.path(), MAX).unwrap_err();
         assert_eq!(failure.code, Code::WorkspaceTooLarge);
         assert!(failure.message.contains("501"), "{}", failure.message);
+    }
+
+    #[test]
+    fn too_many_files_are_refused_by_their_number_alone() {
+        let names = ["a", "b", "c/d", "c/e", "f", "g"];
+        let folder = folder(&names.map(|name| (name, "x")));
+        let failure = survey(folder.path(), MAX).unwrap_err();
+        assert_eq!(failure.code, Code::WorkspaceTooLarge);
+        assert!(failure.message.contains("6 files"), "{}", failure.message);
+        std::fs::remove_file(folder.path().join("g")).unwrap();
+        assert_eq!(survey(folder.path(), MAX).unwrap().size.files, 5);
     }
 
     #[test]

@@ -156,6 +156,7 @@ impl Faces<'_> {
         config.environment = self.config.environment.clone();
         config.fingerprint = listener.fingerprint().map(str::to_owned);
         config.known_peers = self.endpoints.known_peers();
+        config.calls = self.endpoints.lending_calls();
         config.sandbox = settings.sandbox.as_ref().map(|sandbox| SandboxConfig {
             network: sandbox.network,
             read: sandbox.read.clone(),

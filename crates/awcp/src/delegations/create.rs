@@ -15,6 +15,7 @@ use platform::files;
 use super::{Delegations, new_trace};
 use crate::{
     DelegationError, clock,
+    host::Beginning,
     lent_repository::LentRepository,
     peer::Found,
     record::{HOST_KIND, HostRecord, Keeping, Task},
@@ -43,6 +44,8 @@ pub struct Create {
     pub continues: Option<String>,
     /// What it belongs to; a new one if absent.
     pub trace: Option<Trace>,
+    /// Who has called whom until here; it begins here if nobody has.
+    pub chain: Vec<String>,
 }
 
 /// What becomes of files that look like secrets.
@@ -72,7 +75,8 @@ impl Delegations {
             .node
             .peers()
             .find(&create.peer_url, create.token.as_deref());
-        match found.await? {
+        let found = found.await?;
+        match &found {
             Found::Executor(_) => {
                 // The only transport of that dialect that works everywhere.
                 offer.transports.retain(|it| *it == Transport::Archive);
@@ -119,13 +123,14 @@ impl Delegations {
             snapshot: None,
             continues: create.continues,
             trace: Some(create.trace.unwrap_or_else(new_trace)),
+            chain: create.chain,
         };
         let records = self.node.records();
         let keep = engine::Keep::Live;
         records
             .put(HOST_KIND, &id.to_string(), keep, &record, None)
             .await?;
-        self.begin_host(record, effects);
+        self.begin_host(record, effects, Beginning::New(found));
         Ok(id)
     }
 

@@ -15,7 +15,7 @@ use wire::awcp::{Secret, VERSION, seed};
 
 use super::{HostEvent, HostTask, carried::Carried, earlier, exports};
 use crate::{
-    clock, convert,
+    CHAIN_KEY, clock, convert,
     node::Node,
     peer::{Found, PeerError, answer_limit, traceparent},
     remote::CERTIFICATE,
@@ -62,6 +62,7 @@ impl HostTask {
         match self.node.request_lock(&self.id(), &self.record.dir, hold) {
             Ok(LockDecision::Granted) => self.later(HostInput::LockGranted),
             Ok(LockDecision::Queued { before }) => {
+                self.found = None; // It may be somewhere else by then.
                 let text = format!("waits for its folder; {before} wait before it");
                 crate::record::note(&mut self.record.log, text);
             }
@@ -228,6 +229,11 @@ impl HostTask {
             access: agreed.map_or(offered, |agreement| agreement.access),
             limits: exports::limits(&self.node, self.record.quota_bytes),
             own: self.own.clone(),
+            found: self.found.clone(),
+            chain: match self.record.chain.is_empty() {
+                true => self.node.config().calls.begin(),
+                false => self.record.chain.clone(),
+            },
         }
     }
 
@@ -339,6 +345,10 @@ struct Voice {
     access: Access,
     limits: archive::Limits,
     own: mpsc::Sender<HostEvent>,
+    /// The peer, if it was found a moment ago.
+    found: Option<Found>,
+    /// Who has called whom, this node included.
+    chain: Vec<String>,
 }
 
 impl Voice {
@@ -348,8 +358,9 @@ impl Voice {
         limit: Duration,
     ) -> Result<Option<Value>, PeerError> {
         let mut attempt = 1;
+        let mut found = self.found.clone();
         loop {
-            match self.try_send(message, limit).await {
+            match self.try_send(message, limit, found.take()).await {
                 Err(PeerError::Unreachable { .. }) if attempt < ATTEMPTS => {
                     tokio::time::sleep(PAUSE * attempt).await;
                     attempt += 1;
@@ -363,12 +374,22 @@ impl Voice {
         &self,
         message: &seed::Message,
         limit: Duration,
+        found: Option<Found>,
     ) -> Result<Option<Value>, PeerError> {
-        let found = self.node.peers().find(&self.url, self.token.as_deref());
-        match found.await? {
+        let found = match found {
+            Some(found) => found,
+            None => {
+                let peers = self.node.peers();
+                peers.find(&self.url, self.token.as_deref()).await?
+            }
+        };
+        match found {
             Found::Peer(peer) => {
                 let mut data = message.to_data();
                 data[TRACEPARENT] = traceparent(self.trace).into();
+                if matches!(message, seed::Message::Invite(_)) {
+                    data[CHAIN_KEY] = json!(self.chain);
+                }
                 peer.send(&data, self.trace, limit).await
             }
             Found::Executor(executor) => self.carried().say(executor, message.clone(), limit).await,

@@ -21,7 +21,7 @@ impl RemoteTask {
             }
             RemoteEffect::Mount {
                 access, transport, ..
-            } => self.bring(access, transport).await,
+            } => self.bring(access, transport),
             RemoteEffect::StopMounting | RemoteEffect::StopTask | RemoteEffect::StopFlushing => {
                 self.step.stop().await;
             }
@@ -100,15 +100,11 @@ impl RemoteTask {
         });
     }
 
-    async fn bring(&mut self, access: Access, transport: Transport) {
+    fn bring(&mut self, access: Access, transport: Transport) {
         let Some(mount) = self.mount.take() else {
             let failure = Failure::new(Code::MountFailed, "START names no way in");
             return self.later(RemoteInput::MountFailed(failure));
         };
-        let before = self.record.clone();
-        self.record.transport = Some(transport);
-        // What is at the mount point decides later how it is removed, so it is known before it is there.
-        self.keep(&before).await;
         let bringing = Bringing {
             node: self.node.clone(),
             id: self.id(),
@@ -137,13 +133,16 @@ impl RemoteTask {
 
     fn begin_task(&mut self) {
         let (node, own, plane) = (self.node.clone(), self.own.clone(), self.plane.clone());
-        let prompt = self.record.task.prompt.clone();
-        let trace = self.record.trace;
+        let task = work::Task {
+            prompt: self.record.task.prompt.clone(),
+            trace: self.record.trace,
+            chain: self.record.chain.clone(),
+        };
         note(&mut self.record.log, "the task has begun".to_owned());
         self.step.begin(self.node.tasks(), |stop| async move {
             let cwd = plane.lock().await.as_ref().map(Plane::cwd);
             let worked = match cwd {
-                Some(cwd) => work::work(&node, cwd, (prompt, trace), &stop).await,
+                Some(cwd) => work::work(&node, cwd, task, &stop).await,
                 None => Err(Failure::new(Code::MountFailed, "the workspace is gone")),
             };
             let input = match worked {

@@ -6,8 +6,8 @@ use domain::delegation::{Access, Code, Ending, Phase, Transport};
 use engine::{Caller, JournalQuery, Rights};
 use serde_json::json;
 
-use super::scene::{Scene, create, read};
-use crate::Create;
+use super::scene::{Scene, create, load, names, read};
+use crate::{AwcpConfig, Create};
 
 async fn two() -> (Scene, Scene) {
     (Scene::new(|_| {}).await, Scene::new(|_| {}).await)
@@ -106,6 +106,50 @@ async fn a_node_that_takes_nothing_declines_in_words() {
     assert!(failure.message.contains("takes no workspaces"));
     assert_eq!(remote.delegations.list().await.unwrap(), []);
     host.gave_back();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_circle_of_delegations_is_refused_in_words_where_it_closes() {
+    let (host, remote) = two().await;
+    let lends_on = |config: &mut AwcpConfig| config.executor = Some("lender".to_owned());
+    let between = Scene::new(lends_on).await;
+    let lend_to = |it: &Scene| json!({ "url": it.url, "transport": "archive" });
+    let (engine, home) = (&between.engine, between.home.path());
+    load(engine, home, "lender", "delegation", lend_to(&remote)).await;
+    // The work is passed on to a third node and comes home through the one between.
+    let dir = host.workspace(&[("a.txt", "one")]);
+    let task = "write result.txt from afar\nall done";
+    let view = host.lend_on(create(&between, &dir, task)).await;
+    assert_eq!(view.state, Phase::Completed, "{view:?}");
+    assert_eq!(read(&dir, "result.txt"), "from afar");
+    // The same with a third node that is the first one.
+    load(engine, home, "lender", "delegation", lend_to(&host)).await;
+    let view = host.lend_on(create(&between, &dir, "all done")).await;
+    let failure = view.ending.as_ref().and_then(Ending::failure).unwrap();
+    assert_eq!(failure.code, Code::TaskFailed, "{view:?}");
+    assert!(failure.message.contains("circle"), "{failure:?}");
+    between.left_nothing(&view.id).await;
+    assert_eq!(names(&host.home.path().join("mounts")), [""; 0]);
+    host.gave_back();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_lends_to_itself_once() {
+    let lends_on = |config: &mut AwcpConfig| config.executor = Some("lender".to_owned());
+    let scene = Scene::new(lends_on).await;
+    let (engine, home) = (&scene.engine, scene.home.path());
+    load(
+        engine,
+        home,
+        "lender",
+        "delegation",
+        json!({ "url": scene.url }),
+    )
+    .await;
+    let dir = scene.workspace(&[("a.txt", "one")]);
+    let view = scene.lend_on(create(&scene, &dir, "all done")).await;
+    let failure = view.ending.as_ref().and_then(Ending::failure).unwrap();
+    assert!(failure.message.contains("called by itself"), "{failure:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
