@@ -281,6 +281,10 @@ fn dress(fd: impl AsFd + Copy, mode: u32, mtime: Option<Mtime>) -> Result<(), Er
 pub(crate) struct Open(OwnedFd);
 
 impl Open {
+    pub(crate) fn set_mode(&self, mode: u32) -> Result<(), Errno> {
+        dress(&self.0, mode, None)
+    }
+
     pub(crate) fn dress(&self, mode: u32, mtime: Mtime) -> Result<(), Errno> {
         dress(&self.0, mode, Some(mtime))
     }

@@ -135,6 +135,25 @@ impl KeptTree {
         pack.put(ObjectKind::Commit, text.as_bytes())
     }
 
+    /// Gives these files the modes that they had when they were kept; those that are not there are passed over.
+    pub fn dress<'a>(&self, home: &Folder, paths: impl Iterator<Item = &'a [u8]>) {
+        for path in paths {
+            let Some(seen) = self.files.get(path).and_then(|kept| kept.seen) else {
+                continue;
+            };
+            let entry = EntryPath::known(path);
+            let (parent, name) = entry.split();
+            let opened = home
+                .descend(parent.as_ref())
+                .and_then(|folder| folder.read(name));
+            if let Ok((file, now)) = opened
+                && now.mode != seen.looked.mode
+            {
+                let _ = file.set_mode(seen.looked.mode); // The content is there, which matters more.
+            }
+        }
+    }
+
     /// As bytes for a file: names need not be text, and hold no NUL.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = format!("{}\0", self.looked_at).into_bytes();

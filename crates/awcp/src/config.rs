@@ -22,6 +22,11 @@ pub struct AwcpConfig {
     pub executor: Option<String>,
     /// Where peers reach this node, such as `https://host:7420`.
     pub public_url: String,
+    pub reach: Reach,
+    /// The folder with everything of this node, of which nothing is lent.
+    pub node_home: Option<PathBuf>,
+    /// Folders in it below which there are workspaces.
+    pub lendable: Vec<PathBuf>,
     /// Absent: workspaces are lent as archives alone.
     pub sftp: Option<SftpConfig>,
     pub size_max: SizeMax,
@@ -44,6 +49,16 @@ pub struct AwcpConfig {
     pub calls: Calls,
     /// The environment of git and sshfs; its PATH tells where they are.
     pub environment: BTreeMap<OsString, OsString>,
+}
+
+/// Whether peers reach this node at one address.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// At the one that it is told.
+    #[default]
+    Fixed,
+    /// At whichever of its addresses faces them: it listens at all of them.
+    Anywhere,
 }
 
 /// Tells what a peer is known by, from its address without a path. Clones are the same.
@@ -132,6 +147,9 @@ impl AwcpConfig {
                 name: String::new(),
             }),
             public_url,
+            reach: Reach::default(),
+            node_home: None,
+            lendable: Vec::new(),
             environment: BTreeMap::new(),
         }
     }

@@ -13,6 +13,7 @@ use domain::{
 use engine::{Caller, Engine, Stored, Which};
 use platform::{Guardian, Owner, Tasks, files};
 use sftp::{HostKey, Server};
+use tokio::sync::watch;
 
 pub use create::{Create, Secrets};
 
@@ -222,11 +223,17 @@ impl Delegations {
         Ok(stored.ok_or_else(not_found)?.value)
     }
 
+    /// How one goes that has not ended, on whichever side this node is.
+    fn living(&self, id: &str) -> Option<watch::Receiver<DelegationView>> {
+        let id = convert::id(id)?;
+        let host = self.node.host(&id).map(|handle| handle.view);
+        host.or_else(|| self.node.remote(&id).map(|handle| handle.view))
+    }
+
     /// Waits until it has ended, at most so long; gives how it stands then.
     pub async fn wait(&self, id: &str, limit: Duration) -> Result<DelegationView, DelegationError> {
-        let known = convert::id(id);
-        if let Some(mut handle) = known.and_then(|id| self.node.host(&id)) {
-            let ended = handle.view.wait_for(|view| view.state.is_end());
+        if let Some(mut view) = self.living(id) {
+            let ended = view.wait_for(|view| view.state.is_end());
             let _ = tokio::time::timeout(limit, ended).await; // Whatever came of it is read below.
         }
         self.get(id).await
@@ -239,11 +246,8 @@ impl Delegations {
         lines: usize,
         limit: Duration,
     ) -> Result<DelegationView, DelegationError> {
-        let known = convert::id(id);
-        if let Some(mut handle) = known.and_then(|id| self.node.host(&id)) {
-            let news = handle
-                .view
-                .wait_for(|view| view.state.is_end() || view.log.len() > lines);
+        if let Some(mut view) = self.living(id) {
+            let news = view.wait_for(|view| view.state.is_end() || view.log.len() > lines);
             let _ = tokio::time::timeout(limit, news).await; // Whatever came of it is read below.
         }
         self.get(id).await

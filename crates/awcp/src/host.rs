@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::{
     Timestamp,
-    delegation::{Access, Ending, HostEffect, HostInput},
+    delegation::{Access, Code, Ending, Failure, HostEffect, HostInput, Phase, Rejected},
 };
 use engine::{Keep, Note};
 use platform::{
@@ -66,6 +66,8 @@ pub(crate) struct GateState {
     pub(crate) delta_max: u64,
     /// Served for mounting.
     pub(crate) grant: Option<sftp::Grant>,
+    /// Cancelled when nothing may be read or sent any more.
+    pub(crate) over: CancellationToken,
 }
 
 impl std::fmt::Debug for GateState {
@@ -185,7 +187,18 @@ impl HostTask {
             self.tick = None;
         }
         let before = self.record.clone();
-        let effects = match self.record.machine.apply(input, clock::now()) {
+        let was_accepted = matches!(input, HostInput::Accept(_));
+        let mut moved = self.record.machine.apply(input, clock::now());
+        if let Err(rejected @ (Rejected::NotOffered | Rejected::OtherTerms)) = &moved
+            && was_accepted
+            && self.record.machine.phase() == Phase::Invited
+        {
+            // Who accepts what nobody offered will not do better when it is waited for.
+            let failure = Failure::new(Code::DepMissing, rejected.to_string());
+            let failed = HostInput::RemoteFailed(failure);
+            moved = self.record.machine.apply(failed, clock::now());
+        }
+        let effects = match moved {
             Ok(effects) => effects,
             Err(rejected) => {
                 tracing::debug!(id = %self.record.machine.id(), %rejected, "an input came at the wrong time");

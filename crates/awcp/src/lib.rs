@@ -31,7 +31,7 @@ mod survey;
 mod tests;
 
 pub use calls::{CHAIN_KEY, Calls, Entered};
-pub use config::{AwcpConfig, KnownPeer, KnownPeers, SandboxConfig, SftpConfig};
+pub use config::{AwcpConfig, KnownPeer, KnownPeers, Reach, SandboxConfig, SftpConfig};
 pub use delegations::{Create, Delegations, INVITE_RIGHT, RIGHT, Secrets};
 pub use driver::Lending;
 pub use error::DelegationError;

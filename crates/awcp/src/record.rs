@@ -1,6 +1,6 @@
 //! What is kept of a delegation on either side, and what of it is shown. Secrets are kept and never shown.
 
-use std::path::PathBuf;
+use std::{net::IpAddr, path::PathBuf};
 
 use domain::{
     Timestamp, Trace,
@@ -64,6 +64,12 @@ pub(crate) struct HostRecord {
     /// Who has called whom until here; empty if it begins here.
     #[serde(default)]
     pub(crate) chain: Vec<String>,
+    /// Files that look like secrets may be lent.
+    #[serde(default)]
+    pub(crate) lends_secrets: bool,
+    /// Our address as the peer sees it.
+    #[serde(default)]
+    pub(crate) facing: Option<IpAddr>,
 }
 
 /// What becomes of the changes that come home in an archive or on a branch.

@@ -149,6 +149,34 @@ impl Shadow {
         Ok(tree)
     }
 
+    /// Whether there is something to compare and to take back.
+    pub(crate) fn has_result(&self) -> bool {
+        files::is_there(&self.repository.join(RESULT))
+    }
+
+    pub(crate) fn forget_result(&self) -> Result<(), String> {
+        files::remove_file_if_there(&self.repository.join(RESULT)).map_err(|error| chain(&error))
+    }
+
+    /// How many paths differ.
+    pub(crate) async fn changed(&self) -> Result<usize, String> {
+        Ok(self.differing().await?.len())
+    }
+
+    async fn differing(&self) -> Result<Vec<PathBuf>, String> {
+        let args = [
+            "diff-tree",
+            "-r",
+            "-z",
+            "--no-renames",
+            "--name-only",
+            BASELINE,
+            RESULT,
+        ];
+        let listed = self.git().run(&args).await?;
+        Ok(split(&listed).map(path_of).collect())
+    }
+
     pub(crate) async fn report(&self) -> Result<AuditReport, String> {
         let range = [BASELINE, RESULT];
         let mut args = vec![
@@ -186,9 +214,16 @@ impl Shadow {
         self.git().run(&["read-tree", RESULT]).await?;
         // It says which files differ, which the merge below finds out by itself.
         let _ = self.git().run(&["update-index", "-q", "--refresh"]).await;
+        let changed = self.differing().await?;
         self.git()
             .run(&["read-tree", "-m", "-u", RESULT, BASELINE])
             .await?;
+        // Git knows of a mode whether a file can be run, and nothing else.
+        if let Ok(kept) = self.kept() {
+            let home = Folder::open(&self.workspace).map_err(|error| chain(&error))?;
+            let paths = changed.iter().map(|path| path.as_os_str().as_bytes());
+            kept.dress(&home, paths);
+        }
         self.name(RESULT, BASELINE).await
     }
 
@@ -211,6 +246,8 @@ impl Shadow {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
     use super::*;
 
     struct Scene {
@@ -225,6 +262,8 @@ mod tests {
         for (name, text) in [("keep", "1\n"), ("change", "old\n"), ("gone", "g\n")] {
             std::fs::write(workspace.join(name), text).unwrap();
         }
+        let private = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(workspace.join("change"), private).unwrap();
         let path = std::env::var_os("PATH").unwrap();
         let shadow = Shadow {
             repository: folder.path().join("shadow.git"),
@@ -248,6 +287,8 @@ mod tests {
                 CancellationToken::new(),
             )
             .unwrap();
+        let mode = || std::fs::metadata(w.join("change")).unwrap().mode() & 0o777;
+        assert_eq!(mode(), 0o600);
         std::fs::write(w.join("change"), "new\n").unwrap();
         std::fs::write(w.join(".gitignore"), "*\n").unwrap();
         std::fs::write(w.join("hidden"), "h\n").unwrap();
@@ -272,6 +313,7 @@ mod tests {
         shadow.undo().await.unwrap();
         assert_eq!(std::fs::read_to_string(w.join("change")).unwrap(), "old\n");
         assert_eq!(std::fs::read_to_string(w.join("gone")).unwrap(), "g\n");
+        assert_eq!(mode(), 0o600, "what was private is so again");
         assert!(!w.join("hidden").exists());
     }
 

@@ -119,6 +119,8 @@ fn identity(stat: &Stat) -> Thing {
 }
 
 fn thing(workspace: &ConfinedDir, path: &Path) -> Option<Thing> {
-    let opened = workspace.open_with(path, OFlags::PATH, Mode::empty()).ok()?;
+    let opened = workspace
+        .open_with(path, OFlags::PATH, Mode::empty())
+        .ok()?;
     Some(identity(&fstat(opened).ok()?))
 }

@@ -63,6 +63,7 @@ pub(crate) struct Export {
     quota_bytes: u64,
     about: String,
     log: String,
+    lends_secrets: bool,
 }
 
 impl Export {
@@ -79,6 +80,7 @@ impl Export {
             quota_bytes: record.quota_bytes,
             about: about(record),
             log: log_text(&record.log),
+            lends_secrets: record.lends_secrets,
         }
     }
 
@@ -93,10 +95,22 @@ impl Export {
             self.folder.clone(),
             self.node.config().size_max,
         );
-        let meta = (self.transport == Transport::Sshfs).then(|| self.meta());
+        let (is_mount, lends_secrets) = (self.transport == Transport::Sshfs, self.lends_secrets);
+        let meta = is_mount.then(|| self.meta());
         let survey = self.blocking(move || {
             files::create_private_dir(&folder).map_err(|error| failed(&error))?;
             let survey = survey::survey(&dir, max)?;
+            if !lends_secrets {
+                // It was looked at before, but it may have waited for its folder since.
+                let shown = match is_mount {
+                    true => survey::sensitive_on_a_mount(&dir, &survey),
+                    false => Vec::new(),
+                };
+                let all = [&survey.sensitive[..], &shown].concat();
+                if !all.is_empty() {
+                    return Err(survey::refuse_sensitive(&all));
+                }
+            }
             let list = survey.ignored.to_bytes();
             let file = folder.join(IGNORED);
             files::write_atomic(&file, &list, Mode::PRIVATE, Durability::ProcessDeath)
@@ -132,7 +146,7 @@ impl Export {
             // What is served may be changed at once, so how it was is kept before.
             Transport::Sshfs => {
                 baseline.await?;
-                gate.lock().grant = Some(self.serve()?);
+                gate.lock().grant = Some(self.serve(ignored.repositories())?);
                 Ok(String::new())
             }
         }
@@ -157,7 +171,7 @@ impl Export {
         Ok(packed.await?.checksum.to_string())
     }
 
-    fn serve(&self) -> Result<sftp::Grant, Failure> {
+    fn serve(&self, repositories: Vec<PathBuf>) -> Result<sftp::Grant, Failure> {
         let server = self.node.sftp().ok_or_else(|| {
             Failure::new(
                 Code::DepMissing,
@@ -176,6 +190,7 @@ impl Export {
                 Access::Rw => sftp::Access::ReadWrite,
             },
             quota_bytes: Some(self.quota_bytes),
+            repositories,
             until: Instant::now() + left,
         };
         server.export(export).map_err(|error| failed(&error))
@@ -206,6 +221,19 @@ impl Export {
         let shadow = self.shadow.clone();
         self.blocking(move || shadow.result(&changed).map_err(not_kept))
             .await
+    }
+
+    /// Writes down what was changed over a mount, however it ended. Gives how many paths differ.
+    pub(crate) async fn keep_mounted(&self) -> Result<usize, Failure> {
+        let paths = self.look_around().await?;
+        self.keep_result(paths).await?;
+        let report = self.shadow.changed().await.map_err(not_kept)?;
+        if report == 0 {
+            let shadow = self.shadow.clone();
+            self.blocking(move || shadow.forget_result().map_err(not_kept))
+                .await?;
+        }
+        Ok(report)
     }
 
     /// Keeps the changes for later, and shows what they would do.

@@ -285,6 +285,16 @@ impl Plane {
         }
     }
 
+    /// Resolves when a mount has ended by itself; what lies here does not.
+    pub(super) async fn lost(&self) {
+        match self {
+            Self::Mounted { mount, .. } => mount.ended().await,
+            Self::Unpacked { .. } | Self::Zipped { .. } | Self::Cloned { .. } => {
+                std::future::pending().await
+            }
+        }
+    }
+
     /// Brings everything written to the host. What was written into a workspace lent for reading stays behind.
     pub(super) async fn flush(&self, access: Access) -> Result<(), Failure> {
         match (self, access) {

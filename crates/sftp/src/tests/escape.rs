@@ -442,19 +442,28 @@ fn what_makes_the_owners_git_run_a_program_stays_as_it_is() {
     for path in GITS_OWN {
         for change in changes {
             let said = act(&mut client, change, &format!("/workspace/{path}"));
-            assert!(matches!(said, Reply::Status(code) if code != 0), "{change} {path}: {said:?}");
+            assert!(
+                matches!(said, Reply::Status(code) if code != 0),
+                "{change} {path}: {said:?}"
+            );
         }
     }
     for path in ["settings", "more"] {
         for change in ["open to write", "create", "truncate", "set size"] {
             let said = act(&mut client, change, &format!("/workspace/{path}"));
-            assert!(matches!(said, Reply::Status(code) if code != 0), "{change} {path}: {said:?}");
+            assert!(
+                matches!(said, Reply::Status(code) if code != 0),
+                "{change} {path}: {said:?}"
+            );
         }
     }
     assert_eq!(look(), before);
     // What a commit needs is there to be changed.
     let file = "/workspace/.git/index.lock";
-    assert!(matches!(client.open(file, WRITE | CREATE), Reply::Handle(_)));
+    assert!(matches!(
+        client.open(file, WRITE | CREATE),
+        Reply::Handle(_)
+    ));
     assert_eq!(client.mkdir("/workspace/.git/refs/heads"), Reply::Status(0));
 }
 
