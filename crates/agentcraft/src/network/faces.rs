@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::Context;
-use awcp::{AwcpConfig, Delegations, Reach, SandboxConfig, SftpConfig};
+use awcp::{AwcpConfig, Delegations, SandboxConfig, SftpConfig};
 use dashboard::Workflows;
 use domain::{chain::Ourselves, office::Role, target::Target};
 use engine::{Engine, Note};
@@ -159,7 +159,7 @@ impl Faces<'_> {
         config.calls = self.endpoints.lending_calls();
         let is_anywhere = listener.local_addr().ip().is_unspecified();
         if is_anywhere && self.config.network.url.is_none() {
-            config.reach = Reach::Anywhere;
+            config.reach = awcp::Reach::Anywhere;
         }
         config.node_home = Some(home.clone());
         config.lendable = vec![self.config.instances_dir.clone(), home.join("lent")];
