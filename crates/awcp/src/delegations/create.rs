@@ -66,6 +66,19 @@ impl std::fmt::Debug for Create {
     }
 }
 
+/// The only transport of the released dialect that works everywhere.
+fn offer_archive(offer: &mut Offer) -> Result<(), DelegationError> {
+    offer.transports.retain(|it| *it == Transport::Archive);
+    if offer.transports.is_empty() {
+        return Err(DelegationError::Refused(Failure::with_hint(
+            Code::DepMissing,
+            "the peer speaks the released dialect, which takes archives alone",
+            "lend an archive",
+        )));
+    }
+    Ok(())
+}
+
 impl Delegations {
     /// Looks at the workspace and at the peer, and begins. Nothing has been made if this fails.
     pub async fn create(&self, create: Create) -> Result<DelegationId, DelegationError> {
@@ -79,17 +92,7 @@ impl Delegations {
             .find(&create.peer_url, create.token.as_deref());
         let found = found.await?;
         match &found {
-            Found::Executor(_) => {
-                // The only transport of that dialect that works everywhere.
-                offer.transports.retain(|it| *it == Transport::Archive);
-                if offer.transports.is_empty() {
-                    return Err(DelegationError::Refused(Failure::with_hint(
-                        Code::DepMissing,
-                        "the peer speaks the released dialect, which takes archives alone",
-                        "lend an archive",
-                    )));
-                }
-            }
+            Found::Executor(_) => offer_archive(&mut offer)?,
             Found::Peer(peer) => {
                 let wanted = create.transports.is_empty() && peer.takes(Transport::Git);
                 self.offer_repository(&mut offer, &dir, &survey, wanted)
