@@ -16,7 +16,7 @@ use platform::{
     files::{self, Durability, Mode},
 };
 use serde_json::json;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use exports::{ARCHIVE, BUNDLE, DELTA, Export, LENT_NAME, WORK_NAME};
@@ -37,6 +37,8 @@ const INPUTS_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) enum HostEvent {
     Input(HostInput),
+    /// The same, from somebody who forgets it once it is kept.
+    Said(HostInput, oneshot::Sender<()>),
     /// The workspace is packed; its checksum.
     Packed(String),
     /// The result is home, or waits to be applied.
@@ -162,7 +164,14 @@ impl HostTask {
                 () = until(self.tick) => Some(HostEvent::Input(HostInput::Tick)),
             };
             match event {
-                Some(HostEvent::Input(input)) => self.apply(input).await,
+                Some(HostEvent::Input(input)) => {
+                    self.apply(input).await;
+                }
+                Some(HostEvent::Said(input, kept)) => {
+                    if self.apply(input).await {
+                        let _ = kept.send(()); // The asker left.
+                    }
+                }
                 Some(HostEvent::Packed(checksum)) => {
                     self.record.checksum = Some(checksum);
                     self.apply(HostInput::Prepared).await;
@@ -182,7 +191,8 @@ impl HostTask {
         self.record.machine.phase().is_end() && !self.record.machine.is_cleanup_due()
     }
 
-    async fn apply(&mut self, input: HostInput) {
+    /// Whether what it came to is kept; what came at the wrong time comes to nothing.
+    async fn apply(&mut self, input: HostInput) -> bool {
         if input == HostInput::Tick {
             self.tick = None;
         }
@@ -202,7 +212,7 @@ impl HostTask {
             Ok(effects) => effects,
             Err(rejected) => {
                 tracing::debug!(id = %self.record.machine.id(), %rejected, "an input came at the wrong time");
-                return;
+                return true;
             }
         };
         if let Some(agreement) = self.record.machine.agreement() {
@@ -217,7 +227,7 @@ impl HostTask {
             self.show_log().await;
         }
         if !self.keep(&before).await {
-            return;
+            return false;
         }
         if !self.record.machine.phase().is_end() {
             self.shown.send_replace(self.record.view());
@@ -229,6 +239,13 @@ impl HostTask {
             self.gate.lock().secret = None;
         }
         self.shown.send_replace(self.record.view());
+        true
+    }
+
+    /// Says something, and waits until it is kept. Not if nobody hears it any more: it has ended, or the daemon does.
+    pub(crate) async fn say(inputs: &mpsc::Sender<HostEvent>, input: HostInput) -> bool {
+        let (kept, is_kept) = oneshot::channel();
+        inputs.send(HostEvent::Said(input, kept)).await.is_ok() && is_kept.await.is_ok()
     }
 
     /// Keeps the record. What cannot be kept has not happened, except an end: access must end whatever the disk says.

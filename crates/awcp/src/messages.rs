@@ -12,7 +12,7 @@ use wire::awcp::seed::{self, Message};
 use crate::{
     Delegations, calls, clock, convert,
     delegations::{INVITE_RIGHT, RIGHT},
-    host::HostEvent,
+    host::HostTask,
     record::{Dialect, REMOTE_KIND, RemoteRecord, Task},
     remote::{Message as Asked, RemoteEvent},
 };
@@ -282,8 +282,15 @@ impl Delegations {
                 ));
             }
         };
-        let _ = handle.inputs.send(HostEvent::Input(input)).await; // It has ended meanwhile.
-        Ok(json!({ "ok": true }))
+        // Whoever says how it ended forgets it when it hears that it was heard.
+        let is_kept = HostTask::say(&handle.inputs, input).await;
+        match is_kept || handle.view.borrow().state.is_end() {
+            true => Ok(json!({ "ok": true })),
+            false => Err(Failure::new(
+                Code::TaskFailed,
+                "it could not be kept; say it again",
+            )),
+        }
     }
 
     async fn ended_with(&self, id: &DelegationId, secret: Option<&str>) -> bool {

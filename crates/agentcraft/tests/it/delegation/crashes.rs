@@ -136,7 +136,7 @@ fn a_host_that_dies_when_it_applies_an_archive_leaves_nothing() {
         "before-apply",
         "after-apply",
         "before-audit",
-        "after-keep:4",
+        "before-keep:5",
     ];
     dies(Victim::Host, ARCHIVE, &points);
 }

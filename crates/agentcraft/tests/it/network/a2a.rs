@@ -223,7 +223,10 @@ fn an_ask_waits_for_its_answer_and_a_task_is_cancelled() {
 fn a_task_is_cancelled_while_its_agent_is_still_being_started() {
     let daemon = listening();
     let program = json!({"executablePath": "/bin/sleep", "args": ["1000"], "protocol": "acp"});
-    daemon.template("mute", json!({"backend": {"type": "custom", "config": program}}));
+    daemon.template(
+        "mute",
+        json!({"backend": {"type": "custom", "config": program}}),
+    );
     let mut client = daemon.client();
     client.ok("agent.create", json!({"name": "mute", "template": "mute"}));
     let http = Http::owner(&daemon);
