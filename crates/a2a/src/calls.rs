@@ -96,7 +96,7 @@ impl Calls {
     }
 
     /// The chain of a call that is made in a turn; the longest that is known of it, for that refuses most.
-    pub(crate) fn chain(&self, trace: Option<Trace>, agent: &str, prompt: &str) -> Vec<String> {
+    pub fn chain(&self, trace: Option<Trace>, agent: &str, prompt: &str) -> Vec<String> {
         let known = trace.and_then(|trace| {
             let active = self.lock();
             let chains = active.get(&trace)?.iter();

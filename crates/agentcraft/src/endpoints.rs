@@ -106,6 +106,16 @@ impl Endpoints {
         &self.a2a_calls
     }
 
+    /// The same, of lending: an INVITE carries on what the others know, and what is done for one is known to them.
+    pub(crate) fn lending_calls(&self) -> awcp::Calls {
+        let (a2a, runs) = (self.a2a_calls.clone(), self.calls.clone());
+        awcp::Calls::new(
+            self.node.clone(),
+            move |trace, agent, prompt| a2a.chain(trace, agent, prompt),
+            move |agent, prompt, chain| Box::new(runs.enter(agent, prompt, chain)),
+        )
+    }
+
     /// What a peer at this address is known by, if it is one that this node is paired with.
     pub(crate) fn known_peers(&self) -> awcp::KnownPeers {
         let peers = self.peers.clone();

@@ -38,6 +38,13 @@ pub(crate) struct Looked {
     pub(crate) inode: u64,
 }
 
+/// That, and when anything of it was changed: a time that nobody can set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) looked: Looked,
+    changed: Mtime,
+}
+
 impl Looked {
     fn from(stat: &Stat) -> Self {
         let kind = match FileType::from_raw_mode(stat.st_mode) {
@@ -57,6 +64,66 @@ impl Looked {
             },
             inode: stat.st_ino,
         }
+    }
+}
+
+impl Seen {
+    fn from(stat: &Stat) -> Self {
+        Self {
+            looked: Looked::from(stat),
+            changed: Mtime {
+                secs: stat.st_ctime,
+                nanos: u32::try_from(stat.st_ctime_nsec).unwrap_or(0),
+            },
+        }
+    }
+
+    /// Nothing of it was changed in that second or since.
+    pub(crate) fn is_before(&self, secs: i64) -> bool {
+        self.changed.secs < secs
+    }
+
+    /// Of a file or a link, for whoever looks again later.
+    pub(crate) fn to_text(self) -> String {
+        let Looked {
+            kind,
+            mode,
+            size,
+            mtime,
+            inode,
+        } = self.looked;
+        let kind = match kind {
+            Some(Kind::Link) => "l",
+            Some(Kind::File | Kind::Dir) | None => "f",
+        };
+        format!(
+            "{kind} {mode} {size} {} {} {inode} {} {}",
+            mtime.secs, mtime.nanos, self.changed.secs, self.changed.nanos
+        )
+    }
+
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let kind = match words.next()? {
+            "f" => Kind::File,
+            "l" => Kind::Link,
+            _ => return None,
+        };
+        let looked = Looked {
+            kind: Some(kind),
+            mode: words.next()?.parse().ok()?,
+            size: words.next()?.parse().ok()?,
+            mtime: Mtime {
+                secs: words.next()?.parse().ok()?,
+                nanos: words.next()?.parse().ok()?,
+            },
+            inode: words.next()?.parse().ok()?,
+        };
+        let changed = Mtime {
+            secs: words.next()?.parse().ok()?,
+            nanos: words.next()?.parse().ok()?,
+        };
+        Some(Self { looked, changed })
     }
 }
 
@@ -120,8 +187,12 @@ impl Folder {
 
     /// None: there is nothing by this name.
     pub(crate) fn look(&self, name: &[u8]) -> Result<Option<Looked>, Errno> {
+        Ok(self.look_closely(name)?.map(|seen| seen.looked))
+    }
+
+    pub(crate) fn look_closely(&self, name: &[u8]) -> Result<Option<Seen>, Errno> {
         match statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(Looked::from(&stat))),
+            Ok(stat) => Ok(Some(Seen::from(&stat))),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(error),
         }
@@ -210,6 +281,10 @@ fn dress(fd: impl AsFd + Copy, mode: u32, mtime: Option<Mtime>) -> Result<(), Er
 pub(crate) struct Open(OwnedFd);
 
 impl Open {
+    pub(crate) fn set_mode(&self, mode: u32) -> Result<(), Errno> {
+        dress(&self.0, mode, None)
+    }
+
     pub(crate) fn dress(&self, mode: u32, mtime: Mtime) -> Result<(), Errno> {
         dress(&self.0, mode, Some(mtime))
     }

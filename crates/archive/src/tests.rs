@@ -5,5 +5,6 @@ mod bench;
 mod hostile_tar;
 mod hostile_zip;
 mod interop;
+mod kept;
 mod round;
 mod scene;

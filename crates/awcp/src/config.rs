@@ -4,7 +4,12 @@ use std::{
     collections::BTreeMap, ffi::OsString, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration,
 };
 
-use domain::delegation::{Access, SIZE_MAX, SizeMax, Waits};
+use domain::{
+    chain::Ourselves,
+    delegation::{Access, SIZE_MAX, SizeMax, Waits},
+};
+
+use crate::Calls;
 
 /// Everything that lending must know of the node.
 #[derive(Debug, Clone)]
@@ -17,6 +22,11 @@ pub struct AwcpConfig {
     pub executor: Option<String>,
     /// Where peers reach this node, such as `https://host:7420`.
     pub public_url: String,
+    pub reach: Reach,
+    /// The folder with everything of this node, of which nothing is lent.
+    pub node_home: Option<PathBuf>,
+    /// Folders in it below which there are workspaces.
+    pub lendable: Vec<PathBuf>,
     /// Absent: workspaces are lent as archives alone.
     pub sftp: Option<SftpConfig>,
     pub size_max: SizeMax,
@@ -35,8 +45,20 @@ pub struct AwcpConfig {
     pub fingerprint: Option<String>,
     /// Which certificates paired peers are known by.
     pub known_peers: KnownPeers,
+    /// What this node is called in chains of calls, and which calls are in progress.
+    pub calls: Calls,
     /// The environment of git and sshfs; its PATH tells where they are.
     pub environment: BTreeMap<OsString, OsString>,
+}
+
+/// Whether peers reach this node at one address.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// At the one that it is told.
+    #[default]
+    Fixed,
+    /// At whichever of its addresses faces them: it listens at all of them.
+    Anywhere,
 }
 
 /// Tells what a peer is known by, from its address without a path. Clones are the same.
@@ -105,11 +127,11 @@ pub struct SandboxConfig {
 impl AwcpConfig {
     /// The usual limits, nothing taken, archives alone.
     pub fn new(home: PathBuf, mount_root: PathBuf, public_url: &str) -> Self {
+        let public_url = public_url.trim_end_matches('/').to_owned();
         Self {
             home,
             mount_root,
             executor: None,
-            public_url: public_url.trim_end_matches('/').to_owned(),
             sftp: None,
             size_max: SIZE_MAX,
             quota_bytes: 1 << 30,
@@ -120,6 +142,14 @@ impl AwcpConfig {
             sandbox: None,
             fingerprint: None,
             known_peers: KnownPeers::default(),
+            calls: Calls::alone(Ourselves {
+                id: public_url.clone(),
+                name: String::new(),
+            }),
+            public_url,
+            reach: Reach::default(),
+            node_home: None,
+            lendable: Vec::new(),
             environment: BTreeMap::new(),
         }
     }

@@ -13,12 +13,13 @@ use domain::{
 use engine::{Caller, Engine, Stored, Which};
 use platform::{Guardian, Owner, Tasks, files};
 use sftp::{HostKey, Server};
+use tokio::sync::watch;
 
 pub use create::{Create, Secrets};
 
 use crate::{
     AwcpConfig, DelegationError, clock, convert, git,
-    host::{HostEvent, HostTask},
+    host::{Beginning, HostEvent, HostTask},
     node::{Node, Services},
     record::{DelegationView, HOST_KIND, HostRecord, REMOTE_KIND, RemoteRecord, note},
     remote::{RemoteEvent, RemoteTask},
@@ -114,7 +115,7 @@ impl Delegations {
             }
             note(&mut record.log, "the host was restarted".to_owned());
             let effects = record.machine.apply(HostInput::Recover, clock::now());
-            self.begin_host(record, effects.unwrap_or_default());
+            self.begin_host(record, effects.unwrap_or_default(), Beginning::Again);
         }
         self.end_agents().await;
         let remotes: Vec<Stored<RemoteRecord>> = records
@@ -146,9 +147,14 @@ impl Delegations {
         }
     }
 
-    fn begin_host(&self, record: HostRecord, effects: Vec<domain::delegation::HostEffect>) {
+    fn begin_host(
+        &self,
+        record: HostRecord,
+        effects: Vec<domain::delegation::HostEffect>,
+        beginning: Beginning,
+    ) {
         let id = record.machine.id().clone();
-        let (task, handle) = HostTask::new(self.node.clone(), record);
+        let (task, handle) = HostTask::new(self.node.clone(), record, beginning);
         self.node.remember_host(id, handle);
         self.node.tasks().spawn(|stop| task.run(effects, stop));
     }
@@ -217,11 +223,17 @@ impl Delegations {
         Ok(stored.ok_or_else(not_found)?.value)
     }
 
+    /// How one goes that has not ended, on whichever side this node is.
+    fn living(&self, id: &str) -> Option<watch::Receiver<DelegationView>> {
+        let id = convert::id(id)?;
+        let host = self.node.host(&id).map(|handle| handle.view);
+        host.or_else(|| self.node.remote(&id).map(|handle| handle.view))
+    }
+
     /// Waits until it has ended, at most so long; gives how it stands then.
     pub async fn wait(&self, id: &str, limit: Duration) -> Result<DelegationView, DelegationError> {
-        let known = convert::id(id);
-        if let Some(mut handle) = known.and_then(|id| self.node.host(&id)) {
-            let ended = handle.view.wait_for(|view| view.state.is_end());
+        if let Some(mut view) = self.living(id) {
+            let ended = view.wait_for(|view| view.state.is_end());
             let _ = tokio::time::timeout(limit, ended).await; // Whatever came of it is read below.
         }
         self.get(id).await
@@ -234,11 +246,8 @@ impl Delegations {
         lines: usize,
         limit: Duration,
     ) -> Result<DelegationView, DelegationError> {
-        let known = convert::id(id);
-        if let Some(mut handle) = known.and_then(|id| self.node.host(&id)) {
-            let news = handle
-                .view
-                .wait_for(|view| view.state.is_end() || view.log.len() > lines);
+        if let Some(mut view) = self.living(id) {
+            let news = view.wait_for(|view| view.state.is_end() || view.log.len() > lines);
             let _ = tokio::time::timeout(limit, news).await; // Whatever came of it is read below.
         }
         self.get(id).await

@@ -83,6 +83,7 @@ impl Lending {
         let ttl = agent.config.get("ttlSecs").and_then(Value::as_u64);
         Ok(Arc::new(LendingDriver {
             lending: self.clone(),
+            own_name: agent.around.agent.clone(),
             url: url.to_owned(),
             token,
             dir: text("dir").map(PathBuf::from),
@@ -96,6 +97,8 @@ impl Lending {
 
 struct LendingDriver {
     lending: Lending,
+    /// Of the agent.
+    own_name: String,
     url: String,
     token: Option<String>,
     dir: Option<PathBuf>,
@@ -150,6 +153,8 @@ impl LendingDriver {
         let delegations = self.lending.delegations.get();
         let delegations =
             delegations.ok_or_else(|| unsupported("lend: this node lends nothing"))?;
+        let calls = &delegations.node.config().calls;
+        let chain = calls.behind(turn.options.trace, &self.own_name, &turn.prompt);
         let create = Create {
             peer_url: self.url.clone(),
             token: self.token.clone(),
@@ -164,6 +169,7 @@ impl LendingDriver {
             keeping: Keeping::Auto,
             continues: None,
             trace: turn.options.trace,
+            chain,
         };
         let id = match delegations.create(create).await {
             Ok(id) => id.to_string(),

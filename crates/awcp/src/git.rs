@@ -58,7 +58,7 @@ const SETTINGS: [&str; 17] = [
 ];
 
 /// Before every rule in the work tree, so that none changes what is kept.
-const ATTRIBUTES: &str = "* -text !eol !ident !filter !working-tree-encoding\n";
+pub(crate) const ATTRIBUTES: &str = "* -text !eol !ident !filter !working-tree-encoding\n";
 
 /// A repository that is used with our settings alone.
 #[derive(Debug, Clone)]
@@ -90,9 +90,13 @@ impl Repository {
 
     /// Writes a file of the repository.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
-        let file = self.folder.join(name);
-        let written = files::write_atomic(&file, bytes, Mode::PRIVATE, Durability::ProcessDeath);
+        let written = self.write_file(name, bytes);
         written.map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn write_file(&self, name: &str, bytes: &[u8]) -> Result<(), files::FileError> {
+        let file = self.folder.join(name);
+        files::write_atomic(&file, bytes, Mode::PRIVATE, Durability::ProcessDeath)
     }
 
     /// The same repository, with one more variable.

@@ -8,12 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::{
     Timestamp,
-    delegation::{Access, Ending, HostEffect, HostInput},
+    delegation::{Access, Code, Ending, Failure, HostEffect, HostInput, Phase, Rejected},
 };
 use engine::{Keep, Note};
-use platform::files::{self, Durability, Mode};
+use platform::{
+    crash,
+    files::{self, Durability, Mode},
+};
 use serde_json::json;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use exports::{ARCHIVE, BUNDLE, DELTA, Export, LENT_NAME, WORK_NAME};
@@ -22,6 +25,7 @@ use crate::{
     clock,
     error::chain,
     node::Node,
+    peer::Found,
     record::{DelegationView, HOST_KIND, HostRecord, Snapshot, note, words},
     step::Step,
 };
@@ -33,6 +37,8 @@ const INPUTS_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) enum HostEvent {
     Input(HostInput),
+    /// The same, from somebody who forgets it once it is kept.
+    Said(HostInput, oneshot::Sender<()>),
     /// The workspace is packed; its checksum.
     Packed(String),
     /// The result is home, or waits to be applied.
@@ -62,6 +68,8 @@ pub(crate) struct GateState {
     pub(crate) delta_max: u64,
     /// Served for mounting.
     pub(crate) grant: Option<sftp::Grant>,
+    /// Cancelled when nothing may be read or sent any more.
+    pub(crate) over: CancellationToken,
 }
 
 impl std::fmt::Debug for GateState {
@@ -86,6 +94,14 @@ impl Gate {
     }
 }
 
+/// How the task of a delegation comes to be.
+pub(crate) enum Beginning {
+    /// It is new and kept, and its peer was found a moment ago.
+    New(Found),
+    /// It was taken up after a restart, and that is to be kept.
+    Again,
+}
+
 /// The owner of one machine.
 pub(crate) struct HostTask {
     node: Node,
@@ -97,10 +113,13 @@ pub(crate) struct HostTask {
     step: Step,
     tick: Option<Timestamp>,
     quota_hit: Option<sftp::QuotaHit>,
+    /// The peer, as long as it was found a moment ago.
+    found: Option<Found>,
+    is_kept: bool,
 }
 
 impl HostTask {
-    pub(crate) fn new(node: Node, record: HostRecord) -> (Self, HostHandle) {
+    pub(crate) fn new(node: Node, record: HostRecord, beginning: Beginning) -> (Self, HostHandle) {
         let (own, events) = mpsc::channel(INPUTS_MAX);
         let (shown, view) = watch::channel(record.view());
         let gate = Arc::new(Gate::default());
@@ -109,6 +128,10 @@ impl HostTask {
             inputs: own.clone(),
             view,
             gate: gate.clone(),
+        };
+        let (found, is_kept) = match beginning {
+            Beginning::New(found) => (Some(found), true),
+            Beginning::Again => (None, false),
         };
         let task = Self {
             node,
@@ -120,14 +143,18 @@ impl HostTask {
             step: Step::default(),
             tick: None,
             quota_hit: None,
+            found,
+            is_kept,
         };
         (task, handle)
     }
 
     /// Performs the effects of the beginning, then goes on until everything has been given back.
     pub(crate) async fn run(mut self, first: Vec<HostEffect>, stop: CancellationToken) {
-        let before = self.record.clone();
-        self.keep(&before).await;
+        if !self.is_kept {
+            let before = self.record.clone();
+            self.keep(&before).await;
+        }
         self.perform(first).await;
         self.release().await;
         while !self.is_over() {
@@ -137,7 +164,14 @@ impl HostTask {
                 () = until(self.tick) => Some(HostEvent::Input(HostInput::Tick)),
             };
             match event {
-                Some(HostEvent::Input(input)) => self.apply(input).await,
+                Some(HostEvent::Input(input)) => {
+                    self.apply(input).await;
+                }
+                Some(HostEvent::Said(input, kept)) => {
+                    if self.apply(input).await {
+                        let _ = kept.send(()); // The asker left.
+                    }
+                }
                 Some(HostEvent::Packed(checksum)) => {
                     self.record.checksum = Some(checksum);
                     self.apply(HostInput::Prepared).await;
@@ -157,16 +191,28 @@ impl HostTask {
         self.record.machine.phase().is_end() && !self.record.machine.is_cleanup_due()
     }
 
-    async fn apply(&mut self, input: HostInput) {
+    /// Whether what it came to is kept; what came at the wrong time comes to nothing.
+    async fn apply(&mut self, input: HostInput) -> bool {
         if input == HostInput::Tick {
             self.tick = None;
         }
         let before = self.record.clone();
-        let effects = match self.record.machine.apply(input, clock::now()) {
+        let was_accepted = matches!(input, HostInput::Accept(_));
+        let mut moved = self.record.machine.apply(input, clock::now());
+        if let Err(rejected @ (Rejected::NotOffered | Rejected::OtherTerms)) = &moved
+            && was_accepted
+            && self.record.machine.phase() == Phase::Invited
+        {
+            // Who accepts what nobody offered will not do better when it is waited for.
+            let failure = Failure::new(Code::DepMissing, rejected.to_string());
+            let failed = HostInput::RemoteFailed(failure);
+            moved = self.record.machine.apply(failed, clock::now());
+        }
+        let effects = match moved {
             Ok(effects) => effects,
             Err(rejected) => {
                 tracing::debug!(id = %self.record.machine.id(), %rejected, "an input came at the wrong time");
-                return;
+                return true;
             }
         };
         if let Some(agreement) = self.record.machine.agreement() {
@@ -181,7 +227,7 @@ impl HostTask {
             self.show_log().await;
         }
         if !self.keep(&before).await {
-            return;
+            return false;
         }
         if !self.record.machine.phase().is_end() {
             self.shown.send_replace(self.record.view());
@@ -193,6 +239,13 @@ impl HostTask {
             self.gate.lock().secret = None;
         }
         self.shown.send_replace(self.record.view());
+        true
+    }
+
+    /// Says something, and waits until it is kept. Not if nobody hears it any more: it has ended, or the daemon does.
+    pub(crate) async fn say(inputs: &mpsc::Sender<HostEvent>, input: HostInput) -> bool {
+        let (kept, is_kept) = oneshot::channel();
+        inputs.send(HostEvent::Said(input, kept)).await.is_ok() && is_kept.await.is_ok()
     }
 
     /// Keeps the record. What cannot be kept has not happened, except an end: access must end whatever the disk says.
@@ -212,7 +265,9 @@ impl HostTask {
             ..Note::default()
         });
         let records = self.node.records();
+        crash::point("lending.host.before-keep");
         let kept = records.put(HOST_KIND, &id, keep, &self.record, line).await;
+        crash::point("lending.host.after-keep");
         if let Err(error) = kept {
             tracing::error!(%id, error = %chain(&error), "could not keep a delegation");
             if !phase.is_end() {

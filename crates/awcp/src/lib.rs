@@ -3,6 +3,7 @@
 //! The machines in `domain` decide; `host` and `remote` own one of them per delegation, keep it and act. `messages` is
 //! what peers say, `router` the way for archives and commands, `driver` lending as an agent.
 
+mod calls;
 mod clock;
 mod config;
 mod convert;
@@ -29,7 +30,8 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
-pub use config::{AwcpConfig, KnownPeer, KnownPeers, SandboxConfig, SftpConfig};
+pub use calls::{CHAIN_KEY, Calls, Entered};
+pub use config::{AwcpConfig, KnownPeer, KnownPeers, Reach, SandboxConfig, SftpConfig};
 pub use delegations::{Create, Delegations, INVITE_RIGHT, RIGHT, Secrets};
 pub use driver::Lending;
 pub use error::DelegationError;

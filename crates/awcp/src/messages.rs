@@ -10,9 +10,9 @@ use tokio::sync::oneshot;
 use wire::awcp::seed::{self, Message};
 
 use crate::{
-    Delegations, clock, convert,
+    Delegations, calls, clock, convert,
     delegations::{INVITE_RIGHT, RIGHT},
-    host::HostEvent,
+    host::HostTask,
     record::{Dialect, REMOTE_KIND, RemoteRecord, Task},
     remote::{Message as Asked, RemoteEvent},
 };
@@ -25,6 +25,8 @@ pub(crate) struct Inviting<'a> {
     pub(crate) caller: &'a Caller,
     pub(crate) dialect: Dialect,
     pub(crate) trace: Option<Trace>,
+    /// Who has called whom until here.
+    pub(crate) chain: Vec<String>,
 }
 
 impl Delegations {
@@ -60,6 +62,7 @@ impl Delegations {
                     caller,
                     dialect: Dialect::Seed,
                     trace,
+                    chain: calls::told(data),
                 };
                 self.invited(&known, invite, from).await
             }
@@ -122,6 +125,8 @@ impl Delegations {
             let words = "the host has taken it back already";
             return Err(Failure::new(Code::Declined, words));
         }
+        let chain = self.node.config().calls.accept(&from.chain);
+        let chain = chain.map_err(|refused| Failure::new(Code::Declined, refused.to_string()))?;
         let (machine, effects) =
             Remote::new(id.clone(), offer, self.node.config().waits, clock::now());
         let record = RemoteRecord {
@@ -138,6 +143,7 @@ impl Delegations {
             log: Vec::new(),
             dialect: from.dialect,
             trace: from.trace,
+            chain,
         };
         self.begin_remote(record, effects);
         Ok(())
@@ -276,8 +282,15 @@ impl Delegations {
                 ));
             }
         };
-        let _ = handle.inputs.send(HostEvent::Input(input)).await; // It has ended meanwhile.
-        Ok(json!({ "ok": true }))
+        // Whoever says how it ended forgets it when it hears that it was heard.
+        let is_kept = HostTask::say(&handle.inputs, input).await;
+        match is_kept || handle.view.borrow().state.is_end() {
+            true => Ok(json!({ "ok": true })),
+            false => Err(Failure::new(
+                Code::TaskFailed,
+                "it could not be kept; say it again",
+            )),
+        }
     }
 
     async fn ended_with(&self, id: &DelegationId, secret: Option<&str>) -> bool {

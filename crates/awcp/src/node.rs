@@ -2,20 +2,21 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    net::IpAddr,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use domain::delegation::{
     Admission, Admitted, Code, DelegationId, Failure, Hold, HostInput, LockDecision, LockError,
-    Locks, Offer, Sandbox, Transport,
+    Locks, Offer, Phase, Sandbox, Transport,
 };
 use engine::{Engine, Records};
 use platform::{Guardian, Owner, Tasks, files, system::find_program};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
-    AwcpConfig,
+    AwcpConfig, Reach,
     error::chain,
     host::{ARCHIVE, BUNDLE, HostEvent, HostHandle},
     peer::Peers,
@@ -117,10 +118,30 @@ impl Node {
         self.inner.sftp.as_ref()
     }
 
-    pub(crate) fn sftp_address(&self) -> Option<(String, u16)> {
+    /// Where a peer mounts what is lent, if this address of ours faces it.
+    pub(crate) fn sftp_address(&self, facing: Option<IpAddr>) -> Option<(String, u16)> {
         let server = self.sftp()?;
         let host = self.config().sftp.as_ref()?.public_host.clone();
+        let is_any = host.parse().is_ok_and(|ip: IpAddr| ip.is_unspecified());
+        let host = match facing {
+            Some(facing) if is_any => facing.to_string(),
+            _ => host,
+        };
         Some((host, server.local_addr().port()))
+    }
+
+    /// Where a peer finds this node, if this address of ours faces it.
+    pub(crate) fn url_for(&self, facing: Option<IpAddr>) -> String {
+        let fixed = &self.config().public_url;
+        let (Reach::Anywhere, Some(facing), Ok(mut url)) =
+            (self.config().reach, facing, cards::parse(fixed))
+        else {
+            return fixed.clone();
+        };
+        match url.set_ip_host(facing) {
+            Ok(()) => url.as_str().trim_end_matches('/').to_owned(),
+            Err(()) => fixed.clone(),
+        }
     }
 
     pub(crate) fn exports_root(&self) -> PathBuf {
@@ -336,6 +357,18 @@ impl Node {
     fn taken_back(&self) -> MutexGuard<'_, VecDeque<(DelegationId, String)>> {
         let taken_back = self.inner.taken_back.lock();
         taken_back.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a workspace was accepted that has not come yet.
+    pub(crate) fn awaits_start(&self) -> bool {
+        let remotes = self.remotes();
+        let mut views = remotes.values().map(|handle| handle.view.borrow().state);
+        views.any(|state| state == Phase::Accepted)
+    }
+
+    /// Whether anything is taken now.
+    pub(crate) fn has_remotes(&self) -> bool {
+        !self.remotes().is_empty()
     }
 
     pub(crate) fn remember_remote(&self, id: DelegationId, handle: RemoteHandle) {

@@ -4,6 +4,7 @@ mod executor;
 
 use std::{
     collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -215,6 +216,23 @@ fn client(fingerprint: Option<&str>) -> Result<Client, String> {
         builder = builder.tls_backend_preconfigured(pinned);
     }
     builder.build().map_err(|error| chain(&error))
+}
+
+/// The address of this machine from which a peer is reached; nothing if nobody knows.
+pub(crate) async fn facing(url: &str) -> Option<IpAddr> {
+    let url = cards::parse(url).ok()?;
+    let host = url.host_str()?.trim_matches(['[', ']']).to_owned();
+    let port = url.port_or_known_default()?;
+    let mut there = tokio::net::lookup_host((host, port)).await.ok()?;
+    let there = there.next()?;
+    let any: SocketAddr = match there {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    // Nothing is sent: the kernel chooses the way, and with it our address.
+    let socket = tokio::net::UdpSocket::bind(any).await.ok()?;
+    socket.connect(there).await.ok()?;
+    Some(socket.local_addr().ok()?.ip())
 }
 
 /// Reads the peer's card and refuses one that takes no workspaces.

@@ -1,6 +1,6 @@
 //! What is kept of a delegation on either side, and what of it is shown. Secrets are kept and never shown.
 
-use std::path::PathBuf;
+use std::{net::IpAddr, path::PathBuf};
 
 use domain::{
     Timestamp, Trace,
@@ -61,6 +61,15 @@ pub(crate) struct HostRecord {
     /// What it belongs to.
     #[serde(default)]
     pub(crate) trace: Option<Trace>,
+    /// Who has called whom until here; empty if it begins here.
+    #[serde(default)]
+    pub(crate) chain: Vec<String>,
+    /// Files that look like secrets may be lent.
+    #[serde(default)]
+    pub(crate) lends_secrets: bool,
+    /// Our address as the peer sees it.
+    #[serde(default)]
+    pub(crate) facing: Option<IpAddr>,
 }
 
 /// What becomes of the changes that come home in an archive or on a branch.
@@ -122,6 +131,9 @@ pub(crate) struct RemoteRecord {
     /// What it belongs to, as its host says.
     #[serde(default)]
     pub(crate) trace: Option<Trace>,
+    /// Who has called whom, this node included.
+    #[serde(default)]
+    pub(crate) chain: Vec<String>,
 }
 
 /// In which words the host speaks.

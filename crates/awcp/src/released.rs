@@ -9,6 +9,7 @@ mod events;
 
 use axum::{
     Extension, Json, Router,
+    body::{Body, to_bytes},
     extract::{DefaultBodyLimit, State},
     http::StatusCode,
     response::{IntoResponse, Response},
@@ -36,6 +37,9 @@ use crate::{
 /// A START carries the whole workspace as text; larger ones are mounted.
 const BODY_MAX: usize = 512 * 1024 * 1024;
 
+/// An INVITE with the longest prompt that is taken.
+const STRANGER_MAX: usize = 2 * 1024 * 1024;
+
 /// The file into which the workspace is written on its way.
 pub(crate) const ZIPPED: &str = "workspace.zip";
 
@@ -48,10 +52,7 @@ pub(super) struct Face {
 /// The face, for a listener that lets everybody come to `/awcp`.
 pub fn released_router(delegations: Delegations, tokens: Authenticator) -> Router {
     Router::new()
-        .route(
-            "/awcp",
-            post(message).layer(DefaultBodyLimit::max(BODY_MAX)),
-        )
+        .route("/awcp", post(message).layer(DefaultBodyLimit::disable()))
         .route("/awcp/status", get(answers::status))
         .route("/awcp/cancel/{id}", post(answers::cancel))
         .route("/awcp/tasks/{id}/events", get(events::events))
@@ -83,8 +84,23 @@ fn refused(id: &str, failure: &Failure) -> Response {
 async fn message(
     State(face): State<Face>,
     caller: Option<Extension<Caller>>,
-    Json(value): Json<Value>,
+    body: Body,
 ) -> Response {
+    // Whoever shows no token sends nothing large, unless somebody was told to.
+    let is_expected = caller.is_some() || face.delegations.node.awaits_start();
+    let max = match is_expected {
+        true => BODY_MAX,
+        false => STRANGER_MAX,
+    };
+    let Ok(bytes) = to_bytes(body, max).await else {
+        let words = format!("a message has at most {max} bytes here");
+        return (StatusCode::PAYLOAD_TOO_LARGE, words).into_response();
+    };
+    let value: Value = match serde_json::from_slice(&bytes) {
+        Ok(value) => value,
+        Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
+    };
+    drop(bytes);
     let id = released::delegation_id(&value)
         .unwrap_or_default()
         .to_owned();
@@ -97,6 +113,12 @@ async fn message(
         return refused(&id, &Failure::new(Code::Declined, words));
     };
     let caller = caller.map(|Extension(caller)| caller);
+    // An id opens what came in this dialect, where nobody else knows it; elsewhere it is no secret.
+    let is_new = matches!(message, Message::Invite(_));
+    if !is_new && face.record(&id).await.is_none() {
+        let words = "there is no delegation of that id here";
+        return refuse(&id, &ErrorCode::NotFound, words, "");
+    }
     match message {
         Message::Invite(invite) => face.invited(&known, invite, caller).await,
         Message::Start(start) => face.started(&known, start).await,
@@ -172,6 +194,7 @@ impl Face {
             caller: &caller,
             dialect: Dialect::Released { resources: names },
             trace: None,
+            chain: Vec::new(),
         };
         let answer = self.delegations.invited(id, invite, from).await;
         match answer {

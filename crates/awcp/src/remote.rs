@@ -12,6 +12,7 @@ use domain::{
     delegation::{DelegationId, RemoteEffect, RemoteInput},
 };
 use engine::{Keep, Note};
+use platform::crash;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -150,6 +151,9 @@ impl RemoteTask {
         self.asked.push(message.reply);
         if let Some(mount) = message.mount {
             self.record.home = plane::way_home(&mount);
+            // What is at the mount point decides later how it is removed, so it is kept before it is there.
+            let agreed = self.record.machine.agreement();
+            self.record.transport = agreed.map(|it| it.transport).or(self.record.transport);
             self.mount = Some(mount);
         }
         if let Some(input) = message.input {
@@ -224,9 +228,11 @@ impl RemoteTask {
             ..Note::default()
         });
         let records = self.node.records();
+        crash::point("lending.remote.before-keep");
         let kept = records
             .put(REMOTE_KIND, &id, keep, &self.record, line)
             .await;
+        crash::point("lending.remote.after-keep");
         if let Err(error) = kept {
             tracing::error!(%id, error = %chain(&error), "could not keep a delegation");
             if !phase.is_end() {

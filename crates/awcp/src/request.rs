@@ -75,6 +75,7 @@ impl From<CreateRequest> for Create {
             keeping: request.keeping,
             continues: None,
             trace: None,
+            chain: Vec::new(),
         }
     }
 }

@@ -36,6 +36,7 @@ impl Delegations {
             continues: Some(id.to_owned()),
             // Another round of the same work.
             trace: record.trace,
+            chain: record.chain,
         };
         self.create(create).await
     }

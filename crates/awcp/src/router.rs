@@ -12,6 +12,7 @@ use axum::{
 };
 use domain::delegation::{Access, DelegationId, HostInput};
 use engine::Caller;
+use futures_util::TryStreamExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use wire::awcp::seed::Message;
@@ -144,15 +145,18 @@ async fn archive(
 ) -> Result<Response, Refusal> {
     let (id, handle) = admitted(&delegations, &id, &headers)?;
     let over = || Refusal::new(StatusCode::FORBIDDEN, "the lease is over");
-    if handle.gate.lock().open.is_none() {
-        return Err(over());
-    }
+    let ends = {
+        let gate = handle.gate.lock();
+        gate.open.ok_or_else(over)?;
+        gate.over.clone()
+    };
     let folder = delegations.node.export_folder(&id);
     let packed = spool::open(&folder, ARCHIVE).or_else(|_| spool::open(&folder, BUNDLE));
     let file = packed.map_err(|_| over())?;
     let began = HostEvent::Input(HostInput::Began);
     let _ = handle.inputs.send(began).await; // It has ended meanwhile.
     let pieces = spool::pieces(file, delegations.node.tasks().clone());
+    let pieces = spool::until(pieces, ends);
     Ok(Body::from_stream(pieces).into_response())
 }
 
@@ -163,9 +167,9 @@ async fn delta(
     request: Request,
 ) -> Answer {
     let (id, handle) = admitted(&delegations, &id, &headers)?;
-    let (open, max) = {
+    let (open, max, ends) = {
         let gate = handle.gate.lock();
-        (gate.open, gate.delta_max)
+        (gate.open, gate.delta_max, gate.over.clone())
     };
     match open {
         Some(Access::Rw) => {}
@@ -180,6 +184,7 @@ async fn delta(
     // Whole under another name first: half of a delta is none.
     let folder = node.export_folder(&id);
     let name = format!("{DELTA}.{}", uuid::Uuid::new_v4().simple());
+    let pieces = spool::until(pieces.map_err(std::io::Error::other), ends);
     let kept = spool::keep(&folder, &name, pieces, max, node.tasks()).await;
     kept.map_err(|error| {
         let status = match error {

@@ -1,18 +1,44 @@
 //! The audit: a shadow repository outside the workspace, with how it was and how it became.
 //!
-//! Git is given the paths one by one, so no rule that a remote writes into the workspace hides anything.
+//! Both are written by our own hand, so keeping them starts no program; git reads them when somebody asks. Every path is
+//! named by us, so no rule that a remote writes into the workspace hides anything.
 
-use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+};
 
+use archive::{Folder, KeptTree, ObjectPack};
+use platform::{crash, files};
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
-use crate::git::{Repository, path_of, split};
+use crate::{
+    clock,
+    error::chain,
+    git::{ATTRIBUTES, Repository, path_of, split},
+    spool::{self, Stoppable},
+};
 
 /// What is kept of a diff; who wants more has the repository.
 const DIFF_MAX: usize = 1024 * 1024;
 
 pub(crate) const BASELINE: &str = "refs/heads/baseline";
 pub(crate) const RESULT: &str = "refs/heads/result";
+
+/// What was kept of the workspace when it was lent, in the repository.
+const KEPT: &str = "kept";
+
+/// A list of the largest workspace is shorter.
+const KEPT_MAX: u64 = 256 << 20;
+
+/// The settings of the repository; everything else that matters is said with each act.
+const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
+
+/// Longer than a reference.
+const REFERENCE_MAX: u64 = 4096;
 
 /// Where to find git, and the repository of one delegation.
 #[derive(Debug, Clone)]
@@ -41,25 +67,113 @@ pub struct ChangedFile {
 }
 
 impl Shadow {
-    /// Keeps how the workspace is, in a repository made anew.
-    pub(crate) async fn baseline(&self, paths: &[PathBuf]) -> Result<(), String> {
-        self.git().init().await?;
-        self.git().stage(paths).await?;
-        self.keep("baseline", BASELINE).await
+    /// Keeps how the workspace is, in a repository made anew; ends soon once it shall stop. Blocks.
+    pub(crate) fn baseline(
+        &self,
+        paths: &[PathBuf],
+        stop: CancellationToken,
+    ) -> Result<(), String> {
+        self.make().map_err(|error| chain(&error))?;
+        let kept = self.keep(KeptTree::default(), paths, BASELINE, stop)?;
+        self.git().write(KEPT, &kept.to_bytes())
     }
 
-    /// Keeps how the workspace became; `paths` are all that may have changed, those that are gone included.
-    pub(crate) async fn result(&self, paths: &[PathBuf]) -> Result<(), String> {
-        self.git().stage(paths).await?;
-        self.keep("result", RESULT).await
+    /// Keeps how the workspace became; `paths` are all that may have changed, those that are gone included. Blocks.
+    pub(crate) fn result(&self, paths: &[PathBuf]) -> Result<(), String> {
+        if paths.is_empty() {
+            let file = self.repository.join(BASELINE);
+            let commit = files::read_bounded(&file, REFERENCE_MAX);
+            let commit = commit.map_err(|error| chain(&error))?;
+            return self.git().write(RESULT, &commit);
+        }
+        let never = CancellationToken::new();
+        self.keep(self.kept()?, paths, RESULT, never).map(drop)
     }
 
-    /// Every file that was there at the beginning.
-    pub(crate) async fn baseline_paths(&self) -> Result<Vec<PathBuf>, String> {
-        let listed = self
-            .git()
-            .run(&["ls-tree", "-r", "-z", "--name-only", BASELINE])
-            .await?;
+    /// Every file that was there at the beginning. Blocks.
+    pub(crate) fn baseline_paths(&self) -> Result<Vec<PathBuf>, String> {
+        Ok(self.kept()?.paths().map(path_of).collect())
+    }
+
+    fn kept(&self) -> Result<KeptTree, String> {
+        let bytes = files::read_bounded(&self.repository.join(KEPT), KEPT_MAX);
+        let bytes = bytes.map_err(|error| chain(&error))?;
+        KeptTree::from_bytes(&bytes).ok_or_else(|| "its list of files cannot be read".to_owned())
+    }
+
+    /// An empty repository.
+    fn make(&self) -> Result<(), files::FileError> {
+        let (root, git) = (&self.repository, self.git());
+        files::remove_tree(root)?;
+        for folder in ["", "info", "objects", "objects/pack", "refs", "refs/heads"] {
+            files::create_private_dir(&root.join(folder))?;
+        }
+        for (name, text) in [
+            ("HEAD", "ref: refs/heads/baseline\n"),
+            ("config", CONFIG),
+            ("info/attributes", ATTRIBUTES),
+        ] {
+            git.write_file(name, text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Looks at these paths, keeps what is new in a pack, and gives the commit of it all this name.
+    fn keep(
+        &self,
+        mut tree: KeptTree,
+        paths: &[PathBuf],
+        reference: &str,
+        stop: CancellationToken,
+    ) -> Result<KeptTree, String> {
+        let name = reference.rsplit('/').next().unwrap_or(reference);
+        let (pack, index) = (format!("pack-{name}.pack"), format!("pack-{name}.idx"));
+        let folder = self.repository.join("objects/pack");
+        let now = clock::now().0 / 1000;
+        let paths: BTreeSet<&[u8]> = paths.iter().map(|it| it.as_os_str().as_bytes()).collect();
+        // One that a crash left is found by its index.
+        files::remove_file_if_there(&folder.join(&index)).map_err(|error| chain(&error))?;
+        let inner = spool::create(&folder, &pack).map_err(|error| chain(&error))?;
+        let file = Stoppable { inner, stop };
+        let home = Folder::open(&self.workspace).map_err(|error| chain(&error))?;
+        let mut pack = ObjectPack::new(file).map_err(|error| chain(&error))?;
+        tree.look(&home, &paths, now, &mut pack)
+            .map_err(|error| chain(&error))?;
+        let commit = tree.commit(name, now, &mut pack);
+        let commit = commit.map_err(|error| chain(&error))?;
+        let bytes = pack.finish().map_err(|error| chain(&error))?;
+        self.git().write(&format!("objects/pack/{index}"), &bytes)?;
+        crash::point("lending.host.before-audit");
+        self.git()
+            .write(reference, format!("{commit}\n").as_bytes())?;
+        Ok(tree)
+    }
+
+    /// Whether there is something to compare and to take back.
+    pub(crate) fn has_result(&self) -> bool {
+        files::is_there(&self.repository.join(RESULT))
+    }
+
+    pub(crate) fn forget_result(&self) -> Result<(), String> {
+        files::remove_file_if_there(&self.repository.join(RESULT)).map_err(|error| chain(&error))
+    }
+
+    /// How many paths differ.
+    pub(crate) async fn changed(&self) -> Result<usize, String> {
+        Ok(self.differing().await?.len())
+    }
+
+    async fn differing(&self) -> Result<Vec<PathBuf>, String> {
+        let args = [
+            "diff-tree",
+            "-r",
+            "-z",
+            "--no-renames",
+            "--name-only",
+            BASELINE,
+            RESULT,
+        ];
+        let listed = self.git().run(&args).await?;
         Ok(split(&listed).map(path_of).collect())
     }
 
@@ -100,15 +214,17 @@ impl Shadow {
         self.git().run(&["read-tree", RESULT]).await?;
         // It says which files differ, which the merge below finds out by itself.
         let _ = self.git().run(&["update-index", "-q", "--refresh"]).await;
+        let changed = self.differing().await?;
         self.git()
             .run(&["read-tree", "-m", "-u", RESULT, BASELINE])
             .await?;
+        // Git knows of a mode whether a file can be run, and nothing else.
+        if let Ok(kept) = self.kept() {
+            let home = Folder::open(&self.workspace).map_err(|error| chain(&error))?;
+            let paths = changed.iter().map(|path| path.as_os_str().as_bytes());
+            kept.dress(&home, paths);
+        }
         self.name(RESULT, BASELINE).await
-    }
-
-    async fn keep(&self, message: &str, reference: &str) -> Result<(), String> {
-        let commit = self.git().commit(message, None).await?;
-        self.name(reference, &commit).await
     }
 
     pub(crate) async fn name(&self, reference: &str, commit: &str) -> Result<(), String> {
@@ -130,6 +246,8 @@ impl Shadow {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
     use super::*;
 
     struct Scene {
@@ -144,6 +262,8 @@ mod tests {
         for (name, text) in [("keep", "1\n"), ("change", "old\n"), ("gone", "g\n")] {
             std::fs::write(workspace.join(name), text).unwrap();
         }
+        let private = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(workspace.join("change"), private).unwrap();
         let path = std::env::var_os("PATH").unwrap();
         let shadow = Shadow {
             repository: folder.path().join("shadow.git"),
@@ -162,15 +282,19 @@ mod tests {
         let Scene { folder, shadow } = scene();
         let w = folder.path().join("w");
         shadow
-            .baseline(&paths(&["keep", "change", "gone"]))
-            .await
+            .baseline(
+                &paths(&["keep", "change", "gone"]),
+                CancellationToken::new(),
+            )
             .unwrap();
+        let mode = || std::fs::metadata(w.join("change")).unwrap().mode() & 0o777;
+        assert_eq!(mode(), 0o600);
         std::fs::write(w.join("change"), "new\n").unwrap();
         std::fs::write(w.join(".gitignore"), "*\n").unwrap();
         std::fs::write(w.join("hidden"), "h\n").unwrap();
         std::fs::remove_file(w.join("gone")).unwrap();
         let all = paths(&["keep", "change", "gone", ".gitignore", "hidden"]);
-        shadow.result(&all).await.unwrap();
+        shadow.result(&all).unwrap();
         let report = shadow.report().await.unwrap();
         let told: Vec<_> = report
             .changes
@@ -189,6 +313,7 @@ mod tests {
         shadow.undo().await.unwrap();
         assert_eq!(std::fs::read_to_string(w.join("change")).unwrap(), "old\n");
         assert_eq!(std::fs::read_to_string(w.join("gone")).unwrap(), "g\n");
+        assert_eq!(mode(), 0o600, "what was private is so again");
         assert!(!w.join("hidden").exists());
     }
 
@@ -197,11 +322,13 @@ mod tests {
         let Scene { folder, shadow } = scene();
         let w = folder.path().join("w");
         shadow
-            .baseline(&paths(&["keep", "change", "gone"]))
-            .await
+            .baseline(
+                &paths(&["keep", "change", "gone"]),
+                CancellationToken::new(),
+            )
             .unwrap();
         std::fs::write(w.join("change"), "new\n").unwrap();
-        shadow.result(&paths(&["change"])).await.unwrap();
+        shadow.result(&paths(&["change"])).unwrap();
         std::fs::write(w.join("change"), "newer, by hand\n").unwrap();
         let error = shadow.undo().await.unwrap_err();
         assert!(error.contains("change"), "{error}");

@@ -59,11 +59,17 @@ impl<T: Read> Read for Stoppable<T> {
     }
 }
 
+impl<T: io::Seek> io::Seek for Stoppable<T> {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        self.inner.seek(to)
+    }
+}
+
 /// A new file in `folder`, in place of one that is there.
 pub(crate) fn create(
     folder: &Path,
     name: &str,
-) -> Result<impl Write + io::Seek + Send + use<>, ConfinedError> {
+) -> Result<impl Read + Write + io::Seek + Send + use<>, ConfinedError> {
     let folder = ConfinedDir::open(folder)?;
     match folder.remove_file(name) {
         Err(error) if !error.is_not_found() => return Err(error),
@@ -108,6 +114,18 @@ pub(crate) fn pieces<R: Read + Send + 'static>(
     })
 }
 
+/// The same pieces, and an error in the place of the next one once they may not be had any more.
+pub(crate) fn until(
+    pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
+    over: CancellationToken,
+) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    let ended = over.clone();
+    let end = stream::once(async move { ended.is_cancelled() })
+        .filter(|is_over| std::future::ready(*is_over))
+        .map(|_| Err(io::Error::other("the lease is over")));
+    pieces.take_until(over.cancelled_owned()).chain(end)
+}
+
 /// Writes a stream of at most `max` bytes to a file.
 pub(crate) async fn keep<E: std::fmt::Display>(
     folder: &Path,
@@ -144,4 +162,27 @@ pub(crate) fn replace(folder: &Path, from: &str, to: &str) -> Result<(), Confine
     let file = folder.open_file(from, Access::Read)?;
     folder.copy_in(&file, to, u64::MAX)?;
     folder.remove_file(from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_more_is_read_once_it_is_over() {
+        let piece = || Ok(Bytes::from_static(b"x"));
+        let whole = until(stream::iter([piece(), piece()]), CancellationToken::new());
+        let read: Vec<_> = whole.collect().await;
+        assert!(
+            read.len() == 2 && read.iter().all(Result::is_ok),
+            "{read:?}"
+        );
+        let over = CancellationToken::new();
+        let endless = stream::repeat_with(move || Ok(Bytes::from_static(b"x")));
+        let mut endless = std::pin::pin!(until(endless, over.clone()));
+        assert!(endless.next().await.unwrap().is_ok());
+        over.cancel();
+        assert!(endless.next().await.unwrap().is_err());
+        assert!(endless.next().await.is_none());
+    }
 }

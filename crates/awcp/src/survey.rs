@@ -34,6 +34,9 @@ const SENSITIVE_NAMES: [&str; 14] = [
 ];
 const SENSITIVE_ENDINGS: [&str; 5] = [".key", ".keystore", ".p12", ".pem", ".pfx"];
 
+/// Names in ignored folders that are looked at: a build leaves some ten thousand.
+const LOOKED_AT_MAX: usize = 200_000;
+
 /// Names that are told; more would not be read.
 const TOLD_MAX: usize = 5;
 
@@ -72,6 +75,12 @@ impl Ignored {
         )
     }
 
+    /// Every folder of git's, and every file in the place of one.
+    pub(crate) fn repositories(&self) -> Vec<PathBuf> {
+        let paths = self.0.iter().filter(|path| path.ends_with(".git"));
+        paths.cloned().collect()
+    }
+
     /// A repository below the top one, if there is any: git would take it for a part of its own kind.
     pub(crate) fn nested_repository(&self) -> Option<&Path> {
         let mut paths = self.0.iter().filter(|path| path.ends_with(".git"));
@@ -104,17 +113,20 @@ pub(crate) fn survey(dir: &Path, max: SizeMax) -> Result<Survey, Failure> {
         .follow_links(false)
         .filter_entry(|entry| !LEFT_AT_HOME.iter().any(|left| entry.file_name() == *left))
         .build();
+    // Names first, which cost a fraction of asking after each file: too many are known without their sizes.
+    let mut found = Vec::new();
     for entry in walk.flatten() {
+        match entry.file_type() {
+            Some(kind) if kind.is_file() || kind.is_symlink() => found.push(entry),
+            Some(kind) if kind.is_dir() && entry.depth() > 0 => folders.push(entry.into_path()),
+            _ => {} // The folder itself; sockets and pipes stay at home.
+        }
+        max.check_files(found.len() as u64)?;
+    }
+    for entry in found {
         let Ok(path) = entry.path().strip_prefix(dir) else {
             continue;
         };
-        if path.as_os_str().is_empty() {
-            continue;
-        }
-        if entry.file_type().is_some_and(|kind| kind.is_dir()) {
-            folders.push(entry.path().to_owned());
-            continue;
-        }
         let bytes = entry.metadata().map_or(0, |metadata| metadata.len());
         files.push(path.to_owned());
         if preflight.file(bytes).is_break() {
@@ -134,6 +146,37 @@ pub(crate) fn survey(dir: &Path, max: SizeMax) -> Result<Survey, Failure> {
         files,
         ignored,
     })
+}
+
+/// What looks like a secret among what is ignored, in ignored folders too: a mount shows it. What can be had again, and
+/// git's own, is not looked at. Blocks.
+pub(crate) fn sensitive_on_a_mount(dir: &Path, survey: &Survey) -> Vec<PathBuf> {
+    let mut found = survey.sensitive_ignored.clone();
+    let mut looked_at = 0;
+    for folder in &survey.ignored.0 {
+        if LEFT_AT_HOME.iter().any(|left| folder.ends_with(left)) {
+            continue;
+        }
+        let walk = WalkBuilder::new(dir.join(folder))
+            .standard_filters(false)
+            .follow_links(false)
+            .filter_entry(|entry| !LEFT_AT_HOME.iter().any(|left| entry.file_name() == *left))
+            .build();
+        for entry in walk.flatten().filter(|entry| entry.depth() > 0) {
+            looked_at += 1;
+            if looked_at > LOOKED_AT_MAX {
+                return found;
+            }
+            let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+            if let Ok(path) = entry.path().strip_prefix(dir)
+                && !is_folder
+                && is_sensitive(path)
+            {
+                found.push(path.to_owned());
+            }
+        }
+    }
+    found
 }
 
 /// What is there now and not ignored, the rules being those of before. Blocks.
@@ -276,9 +319,22 @@ mod tests {
     }
 
     #[test]
+    fn too_many_files_are_refused_by_their_number_alone() {
+        let names = ["a", "b", "c/d", "c/e", "f", "g"];
+        let folder = folder(&names.map(|name| (name, "x")));
+        let failure = survey(folder.path(), MAX).unwrap_err();
+        assert_eq!(failure.code, Code::WorkspaceTooLarge);
+        assert!(failure.message.contains("6 files"), "{}", failure.message);
+        std::fs::remove_file(folder.path().join("g")).unwrap();
+        assert_eq!(survey(folder.path(), MAX).unwrap().size.files, 5);
+    }
+
+    #[test]
     fn files_that_look_like_secrets_are_named() {
         let folder = folder(&[
-            (".gitignore", "local.pem\n"),
+            (".gitignore", "local.pem\nhidden/\n"),
+            ("hidden/x/.env", ""),
+            ("hidden/node_modules/m/test.pem", ""),
             (".env", ""),
             (".env.example", ""),
             ("sub/id_rsa", ""),
@@ -289,6 +345,8 @@ mod tests {
         sensitive.sort();
         assert_eq!(sensitive, [Path::new(".env"), Path::new("sub/id_rsa")]);
         assert_eq!(survey.sensitive_ignored, [Path::new("local.pem")]);
+        let shown = sensitive_on_a_mount(folder.path(), &survey);
+        assert_eq!(shown, [Path::new("local.pem"), Path::new("hidden/x/.env")]);
         let failure = refuse_sensitive(&sensitive);
         assert!(failure.message.contains("sub/id_rsa"));
     }

@@ -31,7 +31,7 @@ impl Calls {
     }
 
     /// The agent takes a turn for this chain until the guard is dropped.
-    pub(crate) fn enter(&self, agent: &str, prompt: &str, chain: Vec<String>) -> CallGuard {
+    pub fn enter(&self, agent: &str, prompt: &str, chain: Vec<String>) -> CallGuard {
         let key = (agent.to_owned(), prompt.to_owned());
         let mut active = self.lock();
         active.entry(key.clone()).or_default().push(chain.clone());
@@ -60,7 +60,7 @@ impl Calls {
 
 /// A call in progress.
 #[derive(Debug)]
-pub(crate) struct CallGuard {
+pub struct CallGuard {
     calls: Calls,
     key: (String, String),
     chain: Vec<String>,

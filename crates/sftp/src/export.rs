@@ -1,6 +1,7 @@
 //! A lent workspace: what is lent and how long, what all its connections share, and the grant that ends it.
 
 use std::{
+    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering},
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     audit::{Audit, Record, Usage},
+    guard::Guard,
     keys::Credential,
     protocol::Status,
     quota::{Quota, QuotaHit},
@@ -44,6 +46,8 @@ pub struct Export {
     pub access: Access,
     /// By how much the workspace may grow.
     pub quota_bytes: Option<u64>,
+    /// Folders of git in it, whose settings and hooks nobody changes.
+    pub repositories: Vec<PathBuf>,
     pub until: Instant,
 }
 
@@ -68,6 +72,7 @@ pub(crate) struct Lent {
     pub(crate) user: String,
     pub(crate) key: PublicKey,
     pub(crate) view: View,
+    pub(crate) guard: Guard,
     access: Access,
     pub(crate) quota: Quota,
     pub(crate) audit: Audit,
@@ -91,6 +96,7 @@ pub(crate) struct Counted {
 impl Lent {
     pub(crate) fn new(export: Export, user: String, key: PublicKey, tasks: Tasks) -> Lent {
         Lent {
+            guard: Guard::of(&export.workspace, &export.repositories),
             id: export.id,
             user,
             key,

@@ -7,6 +7,7 @@ mod audit;
 mod connection;
 mod conversation;
 mod export;
+mod guard;
 mod keys;
 mod links;
 pub mod mount;

@@ -119,7 +119,7 @@ pub(super) fn run(
 fn admit(node: &Node, arguments: &AdmitArgs, screen: &mut Screen) -> Result<(), CommandError> {
     let wanted = json!({
         "name": arguments.name,
-        "rights": ["a2a", awcp::INVITE_RIGHT],
+        "rights": [awcp::INVITE_RIGHT],
         "lifetimeSecs": arguments.lifetime,
     });
     let made = node.post("/tokens", &wanted)?;

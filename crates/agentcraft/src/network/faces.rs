@@ -153,6 +153,13 @@ impl Faces<'_> {
         config.environment = self.config.environment.clone();
         config.fingerprint = listener.fingerprint().map(str::to_owned);
         config.known_peers = self.endpoints.known_peers();
+        config.calls = self.endpoints.lending_calls();
+        let is_anywhere = listener.local_addr().ip().is_unspecified();
+        if is_anywhere && self.config.network.url.is_none() {
+            config.reach = awcp::Reach::Anywhere;
+        }
+        config.node_home = Some(home.clone());
+        config.lendable = vec![self.config.instances_dir.clone(), home.join("lent")];
         config.sandbox = settings.sandbox.as_ref().map(|sandbox| SandboxConfig {
             network: sandbox.network,
             read: sandbox.read.clone(),

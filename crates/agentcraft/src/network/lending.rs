@@ -51,11 +51,11 @@ impl Extension for LentWorkspaces {
     }
 }
 
-/// The part of the message that is about lending, with the secret beside it.
+/// The part of the message that is about lending, with what stands beside it.
 fn message_data(message: &Message) -> Option<Value> {
     let awcp = message.data("awcp")?;
     let mut data = json!({ "awcp": awcp });
-    for key in ["awcp_secret", domain::TRACEPARENT] {
+    for key in ["awcp_secret", domain::TRACEPARENT, awcp::CHAIN_KEY] {
         if let Some(value) = message.data(key) {
             data[key] = value.clone();
         }

@@ -1,6 +1,7 @@
 //! Lending between two nodes: two real daemons, the command line on one of them, an agent that works on the other.
 
 mod apart;
+mod crashes;
 mod ends;
 mod faces;
 mod kills;
@@ -23,6 +24,7 @@ use crate::node;
 /// How lent folders travel.
 const ARCHIVE: &str = "archive";
 const SSHFS: &str = "sshfs";
+const GIT: &str = "git";
 
 /// A host that lends and a remote whose built-in agent may do everything in what it is lent.
 struct Pair {
@@ -74,6 +76,21 @@ impl Pair {
             let path = folder.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    /// The same as a folder of the plane's kind: one that travels as a repository is one.
+    fn folder_for(&self, plane: &str, files: &[(&str, &str)]) -> PathBuf {
+        let folder = self.folder(files);
+        if plane == GIT && !folder.join(".git").exists() {
+            let script = "git init -qb main; git add -A; \
+                          git -c user.name=u -c user.email=u@x -c commit.gpgSign=false commit -qm first";
+            let made = Command::new("sh")
+                .args(["-ec", script])
+                .current_dir(&folder)
+                .status();
+            assert!(made.unwrap().success());
         }
         folder
     }
@@ -212,6 +229,11 @@ fn planes() -> Vec<&'static str> {
         true => vec![ARCHIVE, SSHFS],
         false => vec![ARCHIVE],
     }
+}
+
+/// The same, and that of repositories.
+fn planes_and_git() -> Vec<&'static str> {
+    [planes(), vec![GIT]].concat()
 }
 
 fn read(path: impl AsRef<Path>) -> String {

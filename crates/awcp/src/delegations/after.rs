@@ -5,6 +5,7 @@ use domain::{
     delegation::{DelegationId, Hold, HostInput, LockDecision, Phase, RemoteInput},
 };
 use platform::files;
+use sftp::mount::SECRETS_PREFIX;
 
 use super::Delegations;
 use crate::{
@@ -19,17 +20,16 @@ impl Delegations {
     /// What was changed, once the result has been taken home.
     pub async fn audit(&self, id: &str) -> Result<AuditReport, DelegationError> {
         let record = self.host_record(id).await?;
-        if record.machine.phase() != Phase::Completed {
-            let why = format!(
-                "it is {}, and only a completed one has a result",
-                record.machine.phase()
-            );
+        let shadow = self.node.shadow(record.machine.id(), &record.dir);
+        let phase = record.machine.phase();
+        // A mount has changed the folder however it ended.
+        if phase != Phase::Completed && !(phase.is_end() && shadow.has_result()) {
+            let why = format!("it is {phase}, and nothing of it came home");
             return Err(DelegationError::Audit {
                 id: id.to_owned(),
                 why,
             });
         }
-        let shadow = self.node.shadow(record.machine.id(), &record.dir);
         let report = shadow.report().await;
         report.map_err(|why| DelegationError::Audit {
             id: id.to_owned(),
@@ -44,8 +44,10 @@ impl Delegations {
             id: id.to_owned(),
             why,
         };
-        if record.machine.phase() != Phase::Completed {
-            return Err(nothing(format!("it is {}", record.machine.phase())));
+        let phase = record.machine.phase();
+        let shadow = self.node.shadow(record.machine.id(), &record.dir);
+        if phase != Phase::Completed && !(phase.is_end() && shadow.has_result()) {
+            return Err(nothing(format!("it is {phase}")));
         }
         if record
             .snapshot
@@ -58,12 +60,7 @@ impl Delegations {
         let guard = DelegationId(Name::parse(&guard).expect("letters and digits are a name"));
         let decision = self.node.request_lock(&guard, &record.dir, Hold::Write);
         let undone = match decision {
-            Ok(LockDecision::Granted) => {
-                self.node
-                    .shadow(record.machine.id(), &record.dir)
-                    .undo()
-                    .await
-            }
+            Ok(LockDecision::Granted) => shadow.undo().await,
             Ok(LockDecision::Queued { .. }) => Err("its folder is lent now".to_owned()),
             Err(error) => Err(error.to_string()),
         };
@@ -85,10 +82,17 @@ impl Delegations {
             for path in files::list(&root)? {
                 let name = path.file_stem().and_then(|name| name.to_str());
                 let id = name.and_then(convert::id);
-                let lives = id.is_some_and(|id| {
-                    self.node.host(&id).is_some() || self.node.remote(&id).is_some()
+                let lives = id.as_ref().is_some_and(|id| {
+                    self.node.host(id).is_some() || self.node.remote(id).is_some()
                 });
-                if !lives {
+                // The keys of mounts that come up or are up.
+                let is_key = name.is_some_and(|name| name.starts_with(SECRETS_PREFIX));
+                let is_needed = match id {
+                    _ if is_key => self.node.has_remotes(),
+                    Some(id) => self.waits(&id).await,
+                    None => false,
+                };
+                if !lives && !is_needed {
                     let removing = self
                         .node
                         .tasks()
@@ -101,6 +105,13 @@ impl Delegations {
             }
         }
         Ok(removed)
+    }
+
+    /// Whether changes of it wait to be applied, for which its audit is needed.
+    async fn waits(&self, id: &DelegationId) -> bool {
+        let record = self.host_record(&id.to_string()).await;
+        let snapshot = record.ok().and_then(|record| record.snapshot);
+        snapshot.is_some_and(|snapshot| snapshot.status == SnapshotStatus::Pending)
     }
 
     /// What could not be given back at the end is tried once more.

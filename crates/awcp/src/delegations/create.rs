@@ -2,6 +2,7 @@
 //! if either is not as it must be.
 
 use std::{
+    net::IpAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -14,9 +15,10 @@ use platform::files;
 
 use super::{Delegations, new_trace};
 use crate::{
-    DelegationError, clock,
+    DelegationError, Reach, clock,
+    host::Beginning,
     lent_repository::LentRepository,
-    peer::Found,
+    peer::{self, Found},
     record::{HOST_KIND, HostRecord, Keeping, Task},
     survey::{self, Survey},
 };
@@ -43,6 +45,8 @@ pub struct Create {
     pub continues: Option<String>,
     /// What it belongs to; a new one if absent.
     pub trace: Option<Trace>,
+    /// Who has called whom until here; it begins here if nobody has.
+    pub chain: Vec<String>,
 }
 
 /// What becomes of files that look like secrets.
@@ -62,34 +66,43 @@ impl std::fmt::Debug for Create {
     }
 }
 
+/// The only transport of the released dialect that works everywhere.
+fn offer_archive(offer: &mut Offer) -> Result<(), DelegationError> {
+    offer.transports.retain(|it| *it == Transport::Archive);
+    if offer.transports.is_empty() {
+        return Err(DelegationError::Refused(Failure::with_hint(
+            Code::DepMissing,
+            "the peer speaks the released dialect, which takes archives alone",
+            "lend an archive",
+        )));
+    }
+    Ok(())
+}
+
 impl Delegations {
     /// Looks at the workspace and at the peer, and begins. Nothing has been made if this fails.
     pub async fn create(&self, create: Create) -> Result<DelegationId, DelegationError> {
         let dir = files::resolve(&create.dir);
+        self.check_ours(&dir)?;
         let offer = self.offer(&create)?;
         let (survey, mut offer) = self.survey(&create, dir.clone(), offer).await?;
         let found = self
             .node
             .peers()
             .find(&create.peer_url, create.token.as_deref());
-        match found.await? {
-            Found::Executor(_) => {
-                // The only transport of that dialect that works everywhere.
-                offer.transports.retain(|it| *it == Transport::Archive);
-                if offer.transports.is_empty() {
-                    return Err(DelegationError::Refused(Failure::with_hint(
-                        Code::DepMissing,
-                        "the peer speaks the released dialect, which takes archives alone",
-                        "lend an archive",
-                    )));
-                }
-            }
+        let found = found.await?;
+        match &found {
+            Found::Executor(_) => offer_archive(&mut offer)?,
             Found::Peer(peer) => {
                 let wanted = create.transports.is_empty() && peer.takes(Transport::Git);
                 self.offer_repository(&mut offer, &dir, &survey, wanted)
                     .await?;
             }
         }
+        let facing = match &found {
+            Found::Executor(_) => None, // It is sent everything.
+            Found::Peer(_) => self.facing(&create.peer_url).await?,
+        };
         let size = survey.size;
         let id = format!("dlg_{}", uuid::Uuid::new_v4().simple());
         let id = DelegationId(Name::parse(&id).expect("letters and digits are a name"));
@@ -119,13 +132,16 @@ impl Delegations {
             snapshot: None,
             continues: create.continues,
             trace: Some(create.trace.unwrap_or_else(new_trace)),
+            chain: create.chain,
+            lends_secrets: create.secrets == Secrets::Lend,
+            facing,
         };
         let records = self.node.records();
         let keep = engine::Keep::Live;
         records
             .put(HOST_KIND, &id.to_string(), keep, &record, None)
             .await?;
-        self.begin_host(record, effects);
+        self.begin_host(record, effects, Beginning::New(found));
         Ok(id)
     }
 
@@ -186,18 +202,73 @@ impl Delegations {
                     &survey.sensitive,
                 )));
             }
-            if !survey.sensitive_ignored.is_empty() {
+            let mounts = offer.transports.contains(&Transport::Sshfs);
+            let shown = match mounts {
+                true => self.sensitive_on_a_mount(dir, survey.clone()).await?,
+                false => survey.sensitive_ignored.clone(),
+            };
+            if !shown.is_empty() {
                 // A mount shows what everything else leaves at home.
                 offer
                     .transports
                     .retain(|transport| *transport != Transport::Sshfs);
             }
             if offer.transports.is_empty() {
-                let failure = survey::refuse_sensitive(&survey.sensitive_ignored);
+                let failure = survey::refuse_sensitive(&shown);
                 return Err(DelegationError::Refused(failure));
             }
         }
         Ok((survey, offer))
+    }
+
+    /// Our address as the peer sees it, where we have many; and whether it can come to us at all.
+    async fn facing(&self, url: &str) -> Result<Option<IpAddr>, DelegationError> {
+        let Some(facing) = peer::facing(url).await else {
+            return Ok(None);
+        };
+        let reach = &self.node.config().public_url;
+        let ours = cards::parse(reach).ok();
+        let ours = ours.as_ref().and_then(|url| url.host_str());
+        let ours: Option<IpAddr> = ours.and_then(|host| host.trim_matches(['[', ']']).parse().ok());
+        let stays_here = ours.is_some_and(|ip| ip.is_loopback()) && !facing.is_loopback();
+        if stays_here && self.node.config().reach == Reach::Fixed {
+            return Err(DelegationError::Refused(Failure::with_hint(
+                Code::Declined,
+                format!("the peer is on another machine, and cannot come back to {reach}"),
+                "set `listen` or `url` in the table [http], so that others reach this node",
+            )));
+        }
+        Ok(Some(facing))
+    }
+
+    async fn sensitive_on_a_mount(
+        &self,
+        dir: PathBuf,
+        survey: Survey,
+    ) -> Result<Vec<PathBuf>, DelegationError> {
+        let tasks = self.node.tasks();
+        let looking = tasks.spawn_blocking(move |_| survey::sensitive_on_a_mount(&dir, &survey));
+        looking.await.map_err(|_| DelegationError::ShuttingDown)
+    }
+
+    /// A node lends nothing of its own: keys, tokens, what it knows and what others have lent it.
+    fn check_ours(&self, dir: &Path) -> Result<(), DelegationError> {
+        let config = self.node.config();
+        let Some(home) = &config.node_home else {
+            return Ok(());
+        };
+        let is_agents = config
+            .lendable
+            .iter()
+            .any(|it| dir.starts_with(it) && dir != it);
+        if is_agents || !(dir.starts_with(home) || home.starts_with(dir)) {
+            return Ok(());
+        }
+        Err(DelegationError::Refused(Failure::with_hint(
+            Code::Declined,
+            format!("{} holds what belongs to this node itself", dir.display()),
+            "lend a folder that is neither in the node's home nor above it",
+        )))
     }
 
     /// A repository is lent as one where the peer takes it and nobody wants it otherwise. It is offered alone then, unless a

@@ -11,11 +11,12 @@ use domain::{
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use wire::awcp::{Secret, VERSION, seed};
 
 use super::{HostEvent, HostTask, carried::Carried, earlier, exports};
 use crate::{
-    clock, convert,
+    CHAIN_KEY, clock, convert,
     node::Node,
     peer::{Found, PeerError, answer_limit, traceparent},
     remote::CERTIFICATE,
@@ -36,7 +37,10 @@ impl HostTask {
             HostEffect::Restore { grant, transport } => self.restore(&grant, transport),
             HostEffect::SendStart { grant, transport } => self.send_start(&grant, transport),
             HostEffect::RevokeCredential => self.revoke().await,
-            HostEffect::CloseExport => self.node.close_export(self.record.machine.id()).await,
+            HostEffect::CloseExport => {
+                self.node.close_export(self.record.machine.id()).await;
+                self.keep_unfinished().await;
+            }
             HostEffect::Collect { transport } => self.collect(transport),
             HostEffect::ReleaseLock => self.node.release_lock(self.record.machine.id()),
             HostEffect::SendError(failure) => self.send_error(failure),
@@ -62,6 +66,7 @@ impl HostTask {
         match self.node.request_lock(&self.id(), &self.record.dir, hold) {
             Ok(LockDecision::Granted) => self.later(HostInput::LockGranted),
             Ok(LockDecision::Queued { before }) => {
+                self.found = None; // It may be somewhere else by then.
                 let text = format!("waits for its folder; {before} wait before it");
                 crate::record::note(&mut self.record.log, text);
             }
@@ -127,7 +132,8 @@ impl HostTask {
 
     /// What START says of the way in. Where to tell how it went is ours, and in the options.
     fn mount(&self, transport: Transport) -> Option<seed::Mount> {
-        let base = format!("{}/awcp/{}", self.node.config().public_url, self.id());
+        let facing = self.record.facing;
+        let base = format!("{}/awcp/{}", self.node.url_for(facing), self.id());
         let secret = self.record.secret.clone()?;
         let mut options = json!({ "reply_url": format!("{base}/message"), "reply_token": secret });
         if let Some(fingerprint) = &self.node.config().fingerprint {
@@ -151,7 +157,7 @@ impl HostTask {
                 options["view"] = "/".into();
                 let gate = self.gate.lock();
                 let credential = gate.grant.as_ref()?.credential();
-                let (host, port) = self.node.sftp_address()?;
+                let (host, port) = self.node.sftp_address(facing)?;
                 Some(seed::Mount {
                     transport: convert::transport_word(transport),
                     endpoint: Some(seed::Endpoint {
@@ -228,6 +234,11 @@ impl HostTask {
             access: agreed.map_or(offered, |agreement| agreement.access),
             limits: exports::limits(&self.node, self.record.quota_bytes),
             own: self.own.clone(),
+            found: self.found.clone(),
+            chain: match self.record.chain.is_empty() {
+                true => self.node.config().calls.begin(),
+                false => self.record.chain.clone(),
+            },
         }
     }
 
@@ -254,6 +265,7 @@ impl HostTask {
         let mut gate = self.gate.lock();
         gate.secret.clone_from(&self.record.secret);
         gate.open = Some(grant.access);
+        gate.over = CancellationToken::new();
         // What is new, and what is replaced by something of the same size.
         gate.delta_max = self
             .record
@@ -292,11 +304,40 @@ impl HostTask {
         let grant = {
             let mut gate = self.gate.lock();
             gate.open = None;
+            gate.over.cancel();
             gate.grant.take()
         };
         if let Some(grant) = grant {
             self.quota_hit = grant.quota_hit();
             grant.revoke().await;
+        }
+    }
+
+    /// Whatever ended it, what was changed over a mount is at home already: it belongs into the audit.
+    async fn keep_unfinished(&mut self) {
+        let phase = self.record.machine.phase();
+        let agreed = self.record.agreement.as_ref();
+        let is_mount =
+            agreed.is_some_and(|it| it.transport == Transport::Sshfs && it.access == Access::Rw);
+        if !phase.is_end() || phase == Phase::Completed || !is_mount {
+            return;
+        }
+        let grant = Grant {
+            access: Access::Rw,
+            until: clock::now(),
+        };
+        let export = exports::Export::of(&self.node, &self.record, grant, Transport::Sshfs);
+        match export.keep_mounted().await {
+            Ok(0) => {}
+            Ok(changed) => {
+                let text =
+                    format!("{changed} paths had been changed by then: see its diff, or undo it");
+                crate::record::note(&mut self.record.log, text);
+            }
+            // Nothing was served yet, or it was kept by the daemon before.
+            Err(failure) => {
+                tracing::debug!(id = %self.id(), why = failure.message, "there is nothing to audit");
+            }
         }
     }
 
@@ -339,6 +380,10 @@ struct Voice {
     access: Access,
     limits: archive::Limits,
     own: mpsc::Sender<HostEvent>,
+    /// The peer, if it was found a moment ago.
+    found: Option<Found>,
+    /// Who has called whom, this node included.
+    chain: Vec<String>,
 }
 
 impl Voice {
@@ -348,8 +393,9 @@ impl Voice {
         limit: Duration,
     ) -> Result<Option<Value>, PeerError> {
         let mut attempt = 1;
+        let mut found = self.found.clone();
         loop {
-            match self.try_send(message, limit).await {
+            match self.try_send(message, limit, found.take()).await {
                 Err(PeerError::Unreachable { .. }) if attempt < ATTEMPTS => {
                     tokio::time::sleep(PAUSE * attempt).await;
                     attempt += 1;
@@ -363,12 +409,22 @@ impl Voice {
         &self,
         message: &seed::Message,
         limit: Duration,
+        found: Option<Found>,
     ) -> Result<Option<Value>, PeerError> {
-        let found = self.node.peers().find(&self.url, self.token.as_deref());
-        match found.await? {
+        let found = match found {
+            Some(found) => found,
+            None => {
+                let peers = self.node.peers();
+                peers.find(&self.url, self.token.as_deref()).await?
+            }
+        };
+        match found {
             Found::Peer(peer) => {
                 let mut data = message.to_data();
                 data[TRACEPARENT] = traceparent(self.trace).into();
+                if matches!(message, seed::Message::Invite(_)) {
+                    data[CHAIN_KEY] = json!(self.chain);
+                }
                 peer.send(&data, self.trace, limit).await
             }
             Found::Executor(executor) => self.carried().say(executor, message.clone(), limit).await,

@@ -15,7 +15,7 @@ use wire::awcp::{
     seed,
 };
 
-use super::{ARCHIVE, DELTA, HostEvent};
+use super::{ARCHIVE, DELTA, HostEvent, HostTask};
 use crate::{
     convert,
     error::chain,
@@ -169,7 +169,9 @@ impl Carried {
                 Err(failure) => HostInput::RemoteFailed(failure),
             },
         };
-        let _ = self.inputs.send(HostEvent::Input(input)).await; // It has ended meanwhile.
+        if !HostTask::say(&self.inputs, input).await {
+            return; // It is asked for again after a restart.
+        }
         let name = self.id.to_string();
         if let Err(error) = executor.acknowledge(&name).await {
             tracing::debug!(id = %name, %error, "an executor was not told that its result is here");

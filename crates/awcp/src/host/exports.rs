@@ -12,7 +12,7 @@ use std::{
 use archive::{ApplyError, Change, Content, Delta, Folder, Limits};
 use domain::delegation::{Access, Code, DelegationId, Failure, Grant, Transport};
 use platform::{
-    ConfinedDir,
+    ConfinedDir, crash,
     files::{self, Durability, Mode},
 };
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,7 @@ use crate::{
     record::{HostRecord, Keeping, LogLine, Snapshot, SnapshotStatus},
     shadow::Shadow,
     spool,
-    survey::{self, Ignored},
+    survey::{self, Ignored, Survey},
 };
 
 /// The packed workspace, and the packed changes, in the folder of the export.
@@ -63,6 +63,7 @@ pub(crate) struct Export {
     quota_bytes: u64,
     about: String,
     log: String,
+    lends_secrets: bool,
 }
 
 impl Export {
@@ -79,6 +80,7 @@ impl Export {
             quota_bytes: record.quota_bytes,
             about: about(record),
             log: log_text(&record.log),
+            lends_secrets: record.lends_secrets,
         }
     }
 
@@ -93,49 +95,71 @@ impl Export {
             self.folder.clone(),
             self.node.config().size_max,
         );
-        let (about, log) = (self.about.clone(), self.log.clone());
+        let (is_mount, lends_secrets) = (self.transport == Transport::Sshfs, self.lends_secrets);
+        let meta = is_mount.then(|| self.meta());
         let survey = self.blocking(move || {
             files::create_private_dir(&folder).map_err(|error| failed(&error))?;
             let survey = survey::survey(&dir, max)?;
-            let list = survey.ignored.to_bytes();
-            let meta = folder.join(META);
-            files::create_private_dir(&meta).map_err(|error| failed(&error))?;
-            for (name, text) in [(TASK, &about), (LOG, &log)] {
-                let file = meta.join(name);
-                let text = text.as_bytes();
-                files::write_atomic(&file, text, Mode::PRIVATE, Durability::ProcessDeath)
-                    .map_err(|error| failed(&error))?;
+            if !lends_secrets {
+                // It was looked at before, but it may have waited for its folder since.
+                let shown = match is_mount {
+                    true => survey::sensitive_on_a_mount(&dir, &survey),
+                    false => Vec::new(),
+                };
+                let all = [&survey.sensitive[..], &shown].concat();
+                if !all.is_empty() {
+                    return Err(survey::refuse_sensitive(&all));
+                }
             }
+            let list = survey.ignored.to_bytes();
             let file = folder.join(IGNORED);
             files::write_atomic(&file, &list, Mode::PRIVATE, Durability::ProcessDeath)
                 .map_err(|error| failed(&error))?;
+            if let Some(meta) = meta {
+                meta.write(&folder.join(META))
+                    .map_err(|error| failed(&error))?;
+            }
             Ok(survey)
         });
-        let survey = survey.await?;
-        let kept = tokio::select! { biased;
-            () = stop.cancelled() => return Err(stopped()),
-            kept = self.shadow.baseline(&survey.files) => kept,
-        };
-        kept.map_err(|why| {
-            Failure::new(
-                Code::TaskFailed,
-                format!("could not keep the baseline: {why}"),
-            )
-        })?;
+        let Survey { files, ignored, .. } = survey.await?;
+        let (shadow, stopping) = (self.shadow.clone(), stop.clone());
+        let baseline = self.blocking(move || {
+            shadow.baseline(&files, stopping).map_err(|why| {
+                let words = format!("could not keep the baseline: {why}");
+                Failure::new(Code::TaskFailed, words)
+            })
+        });
         match self.transport {
-            Transport::Archive => self.pack(survey.ignored, stop.clone()).await,
-            Transport::Git => tokio::select! { biased;
-                () = stop.cancelled() => Err(stopped()),
-                packed = self.lend_commit(survey.ignored) => packed,
-            },
+            // Both read the folder and neither changes it.
+            Transport::Archive => {
+                let packing = self.pack(ignored, stop.clone());
+                let (kept, packed) = tokio::join!(baseline, packing);
+                kept.and(packed)
+            }
+            Transport::Git => {
+                baseline.await?;
+                tokio::select! { biased;
+                    () = stop.cancelled() => Err(stopped()),
+                    packed = self.lend_commit(ignored) => packed,
+                }
+            }
+            // What is served may be changed at once, so how it was is kept before.
             Transport::Sshfs => {
-                gate.lock().grant = Some(self.serve()?);
+                baseline.await?;
+                gate.lock().grant = Some(self.serve(ignored.repositories())?);
                 Ok(String::new())
             }
         }
     }
 
-    async fn pack(self, ignored: Ignored, stop: CancellationToken) -> Result<String, Failure> {
+    fn meta(&self) -> Meta {
+        Meta {
+            task: self.about.clone(),
+            log: self.log.clone(),
+        }
+    }
+
+    async fn pack(&self, ignored: Ignored, stop: CancellationToken) -> Result<String, Failure> {
         let (dir, folder, limits) = (self.dir.clone(), self.folder.clone(), self.limits());
         let packed = self.blocking(move || {
             let workspace = Folder::open(&dir).map_err(|error| failed(&error))?;
@@ -147,7 +171,7 @@ impl Export {
         Ok(packed.await?.checksum.to_string())
     }
 
-    fn serve(&self) -> Result<sftp::Grant, Failure> {
+    fn serve(&self, repositories: Vec<PathBuf>) -> Result<sftp::Grant, Failure> {
         let server = self.node.sftp().ok_or_else(|| {
             Failure::new(
                 Code::DepMissing,
@@ -166,6 +190,7 @@ impl Export {
                 Access::Rw => sftp::Access::ReadWrite,
             },
             quota_bytes: Some(self.quota_bytes),
+            repositories,
             until: Instant::now() + left,
         };
         server.export(export).map_err(|error| failed(&error))
@@ -187,8 +212,28 @@ impl Export {
             (Transport::Archive | Transport::Git, Access::Ro) => Vec::new(),
             (Transport::Sshfs, _) => self.look_around().await?,
         };
-        self.shadow.result(&changed).await.map_err(not_kept)?;
+        self.keep_result(changed).await?;
         Ok(None)
+    }
+
+    /// Writes down how the workspace became.
+    pub(super) async fn keep_result(&self, changed: Vec<PathBuf>) -> Result<(), Failure> {
+        let shadow = self.shadow.clone();
+        self.blocking(move || shadow.result(&changed).map_err(not_kept))
+            .await
+    }
+
+    /// Writes down what was changed over a mount, however it ended. Gives how many paths differ.
+    pub(crate) async fn keep_mounted(&self) -> Result<usize, Failure> {
+        let paths = self.look_around().await?;
+        self.keep_result(paths).await?;
+        let report = self.shadow.changed().await.map_err(not_kept)?;
+        if report == 0 {
+            let shadow = self.shadow.clone();
+            self.blocking(move || shadow.forget_result().map_err(not_kept))
+                .await?;
+        }
+        Ok(report)
     }
 
     /// Keeps the changes for later, and shows what they would do.
@@ -210,15 +255,17 @@ impl Export {
             Ok(changed_files(&delta))
         });
         let changed = changed.await?;
+        if changed.is_empty() {
+            self.keep_result(changed).await?;
+            return Ok(None);
+        }
         let shown = Shadow {
             workspace: folder.join(STAGED).join(sftp::WORKSPACE),
             ..self.shadow.clone()
         };
-        if changed.is_empty() {
-            self.shadow.result(&changed).await.map_err(not_kept)?;
-            return Ok(None);
-        }
-        shown.result(&changed).await.map_err(not_kept)?;
+        let changes = changed.len();
+        self.blocking(move || shown.result(&changed).map_err(not_kept))
+            .await?;
         let status = match keeping {
             Keeping::Auto | Keeping::Staged => SnapshotStatus::Pending,
             Keeping::Discard => SnapshotStatus::Discarded,
@@ -227,7 +274,7 @@ impl Export {
             self.blocking(move || files::remove_tree(&folder).map_err(|error| failed(&error)))
                 .await?;
         }
-        Ok(Some(Snapshot::new(status, changed.len())))
+        Ok(Some(Snapshot::new(status, changes)))
     }
 
     /// Applies changes that waited, and writes the audit of what they did.
@@ -238,7 +285,7 @@ impl Export {
         }
         let never = CancellationToken::new();
         let changed = self.take_home(folder, &never).await?;
-        self.shadow.result(&changed).await.map_err(not_kept)
+        self.keep_result(changed).await
     }
 
     /// Applies the changes in `folder`, where the list of what stays at home is too.
@@ -261,7 +308,10 @@ impl Export {
             let ignored = read_ignored(&folder)?;
             let keep = |path: &archive::EntryPath, kind| ignored.covers(path, kind);
             let home = Folder::open(&dir).map_err(|error| failed(&error))?;
-            match archive::apply(&home, &delta, &content, &keep, &limits) {
+            crash::point("lending.host.before-apply");
+            let applied = archive::apply(&home, &delta, &content, &keep, &limits);
+            crash::point("lending.host.after-apply");
+            match applied {
                 Ok(_) => Ok(changed_files(&delta)),
                 Err(ApplyError::Conflicts(conflicts)) => Err(conflicting(&conflicts)),
                 Err(error) => Err(failed(&error)),
@@ -272,14 +322,13 @@ impl Export {
 
     /// A mount changes the workspace itself; everything that was or is there may have changed.
     async fn look_around(&self) -> Result<Vec<PathBuf>, Failure> {
-        let before = self.shadow.baseline_paths().await;
-        let mut paths = before.map_err(|why| Failure::new(Code::TaskFailed, why))?;
-        let (dir, folder) = (self.dir.clone(), self.folder.clone());
-        let now = self.blocking(move || Ok(survey::files_now(&dir, &read_ignored(&folder)?)));
-        paths.extend(now.await?);
-        paths.sort();
-        paths.dedup();
-        Ok(paths)
+        let (dir, folder, shadow) = (self.dir.clone(), self.folder.clone(), self.shadow.clone());
+        self.blocking(move || {
+            let mut paths = shadow.baseline_paths().map_err(not_kept)?;
+            paths.extend(survey::files_now(&dir, &read_ignored(&folder)?));
+            Ok(paths)
+        })
+        .await
     }
 
     fn limits(&self) -> Limits {
@@ -292,6 +341,23 @@ impl Export {
     ) -> Result<T, Failure> {
         let done = self.node.tasks().spawn_blocking(|_| work()).await;
         done.unwrap_or_else(|_| Err(Failure::new(Code::TaskFailed, "the host is shutting down")))
+    }
+}
+
+/// What a mount shows beside the workspace.
+struct Meta {
+    task: String,
+    log: String,
+}
+
+impl Meta {
+    fn write(&self, folder: &Path) -> Result<(), files::FileError> {
+        files::create_private_dir(folder)?;
+        for (name, text) in [(TASK, &self.task), (LOG, &self.log)] {
+            let (file, text) = (folder.join(name), text.as_bytes());
+            files::write_atomic(&file, text, Mode::PRIVATE, Durability::ProcessDeath)?;
+        }
+        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use domain::delegation::{Acceptance, Access, Code, Failure, RemoteEffect, RemoteInput, Transport};
 use platform::files;
+use tokio_util::sync::CancellationToken;
 use wire::awcp::seed;
 
 use super::{
@@ -9,7 +10,31 @@ use super::{
     plane::{Bringing, Plane},
     work,
 };
-use crate::{clock, convert, error::chain, host::earlier, record::note};
+use crate::{clock, convert, error::chain, host::earlier, node::Node, record::note};
+
+/// The agent works as long as there is something to work in.
+async fn work_in(
+    plane: &Plane,
+    node: &Node,
+    task: work::Task,
+    stop: &CancellationToken,
+) -> RemoteInput {
+    let stop = stop.child_token();
+    let mut working = std::pin::pin!(work::work(node, plane.cwd(), task, &stop));
+    let worked = tokio::select! { biased;
+        worked = &mut working => worked,
+        () = plane.lost() => {
+            stop.cancel();
+            let _ = working.await; // Whatever it says, it had nothing to work in.
+            let reason = "the mount has ended by itself".to_owned();
+            return RemoteInput::AccessLost { reason };
+        }
+    };
+    match worked {
+        Ok(report) => RemoteInput::TaskDone(report),
+        Err(failure) => RemoteInput::TaskFailed(failure),
+    }
+}
 
 impl RemoteTask {
     pub(super) async fn act(&mut self, effect: RemoteEffect) {
@@ -21,7 +46,7 @@ impl RemoteTask {
             }
             RemoteEffect::Mount {
                 access, transport, ..
-            } => self.bring(access, transport).await,
+            } => self.bring(access, transport),
             RemoteEffect::StopMounting | RemoteEffect::StopTask | RemoteEffect::StopFlushing => {
                 self.step.stop().await;
             }
@@ -100,15 +125,11 @@ impl RemoteTask {
         });
     }
 
-    async fn bring(&mut self, access: Access, transport: Transport) {
+    fn bring(&mut self, access: Access, transport: Transport) {
         let Some(mount) = self.mount.take() else {
             let failure = Failure::new(Code::MountFailed, "START names no way in");
             return self.later(RemoteInput::MountFailed(failure));
         };
-        let before = self.record.clone();
-        self.record.transport = Some(transport);
-        // What is at the mount point decides later how it is removed, so it is known before it is there.
-        self.keep(&before).await;
         let bringing = Bringing {
             node: self.node.clone(),
             id: self.id(),
@@ -137,18 +158,19 @@ impl RemoteTask {
 
     fn begin_task(&mut self) {
         let (node, own, plane) = (self.node.clone(), self.own.clone(), self.plane.clone());
-        let prompt = self.record.task.prompt.clone();
-        let trace = self.record.trace;
+        let task = work::Task {
+            prompt: self.record.task.prompt.clone(),
+            trace: self.record.trace,
+            chain: self.record.chain.clone(),
+        };
         note(&mut self.record.log, "the task has begun".to_owned());
         self.step.begin(self.node.tasks(), |stop| async move {
-            let cwd = plane.lock().await.as_ref().map(Plane::cwd);
-            let worked = match cwd {
-                Some(cwd) => work::work(&node, cwd, (prompt, trace), &stop).await,
-                None => Err(Failure::new(Code::MountFailed, "the workspace is gone")),
-            };
-            let input = match worked {
-                Ok(report) => RemoteInput::TaskDone(report),
-                Err(failure) => RemoteInput::TaskFailed(failure),
+            let input = match plane.lock().await.as_ref() {
+                Some(plane) => work_in(plane, &node, task, &stop).await,
+                None => {
+                    let words = "the workspace is gone";
+                    RemoteInput::TaskFailed(Failure::new(Code::MountFailed, words))
+                }
             };
             let _ = own.send(RemoteEvent::Input(input)).await; // It has ended meanwhile.
         });

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use archive::{ArchiveError, Checksum, Delta, Folder, Limits, Manifest, everything};
 use domain::delegation::{Access, Code, DelegationId, Failure};
-use platform::files;
+use platform::{crash, files};
 use sftp::mount::{Connection, HostTrust, Links, Mount, MountError, MountKey, MountPlan};
 use tokio_util::sync::CancellationToken;
 use wire::awcp::{Secret, seed};
@@ -285,6 +285,16 @@ impl Plane {
         }
     }
 
+    /// Resolves when a mount has ended by itself; what lies here does not.
+    pub(super) async fn lost(&self) {
+        match self {
+            Self::Mounted { mount, .. } => mount.ended().await,
+            Self::Unpacked { .. } | Self::Zipped { .. } | Self::Cloned { .. } => {
+                std::future::pending().await
+            }
+        }
+    }
+
     /// Brings everything written to the host. What was written into a workspace lent for reading stays behind.
     pub(super) async fn flush(&self, access: Access) -> Result<(), Failure> {
         match (self, access) {
@@ -412,7 +422,9 @@ async fn deliver(
         return Err(Failure::new(Code::MountFailed, words));
     }
     let pieces = spool::pieces(file, node.tasks().clone());
+    crash::point("lending.remote.before-delivery");
     let sent = node.peers().deliver(home.as_home(), pieces).await;
+    crash::point("lending.remote.after-delivery");
     sent.map_err(|error| {
         Failure::new(
             Code::TaskFailed,

@@ -21,11 +21,19 @@ use crate::{delegations::MARK, error::chain, node::Node};
 /// How long a turn that was cancelled has to end by itself before its agent is ended.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
+/// What is to be done, and what it belongs to.
+pub(super) struct Task {
+    pub(super) prompt: String,
+    pub(super) trace: Option<Trace>,
+    /// Who has called whom, this node included.
+    pub(super) chain: Vec<String>,
+}
+
 /// Carries the task out. When it returns, nothing of the agent is left.
 pub(super) async fn work(
     node: &Node,
     cwd: PathBuf,
-    (prompt, trace): (String, Option<Trace>),
+    task: Task,
     stop: &CancellationToken,
 ) -> Result<Report, Failure> {
     let engine = node.engine();
@@ -54,7 +62,11 @@ pub(super) async fn work(
         .await
         .map_err(|error| failed(&error))?;
     let outcome = match is_confined(node, &name) {
-        true => turn(engine, &name, cwd, (prompt, trace), stop).await,
+        true => {
+            let calls = &node.config().calls;
+            let _entered = calls.enter(name.as_str(), &task.prompt, &task.chain);
+            turn(engine, &name, cwd, task, stop).await
+        }
         false => Err(EngineError::NotStarted { name: name.clone() }),
     };
     let destroyed = engine.destroy(name.as_str(), Force::Yes).await;
@@ -119,7 +131,7 @@ async fn turn(
     engine: &Engine,
     name: &Name,
     cwd: PathBuf,
-    (prompt, trace): (String, Option<Trace>),
+    task: Task,
     stop: &CancellationToken,
 ) -> Result<TurnOutcome, EngineError> {
     if let Err(EngineError::NotStarted { .. }) = engine.sessions().driver(name) {
@@ -146,9 +158,9 @@ async fn turn(
     let sessions = engine.sessions();
     let session = sessions.create_native(session).await?.session_id;
     let prompt = Prompt {
-        text: prompt,
+        text: task.prompt,
         options: TurnOptions {
-            trace,
+            trace: task.trace,
             ..TurnOptions::default()
         },
         when_busy: WhenBusy::Queue,

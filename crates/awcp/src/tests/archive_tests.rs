@@ -242,3 +242,83 @@ async fn a_peer_without_the_extension_is_refused_in_words() {
     );
     assert_eq!(host.delegations.list().await.unwrap(), []);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipe_in_a_folder_stays_at_home_and_everything_else_is_lent() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[("a.txt", "one")]);
+    let made = std::process::Command::new("mkfifo")
+        .arg(dir.join("pipe"))
+        .status();
+    assert!(made.unwrap().success());
+    let view = host
+        .lend_on(create(&remote, &dir, "list\nwrite a.txt two"))
+        .await;
+    assert_eq!(view.state, Phase::Completed, "{view:?}");
+    assert_eq!(
+        (read(&dir, "a.txt"), dir.join("pipe").exists()),
+        ("two".to_owned(), true)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_came_while_it_waited_for_its_folder_is_not_lent() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[("a.txt", "one")]);
+    let first = host.lend(create(&remote, &dir, "wait")).await;
+    remote.saw("waiting").await;
+    let second = host.lend(create(&remote, &dir, "cat .env")).await;
+    std::fs::write(dir.join(".env"), "KEY=1").unwrap();
+    host.delegations.cancel(&first, "enough").await.unwrap();
+    let view = host.ended(&second).await;
+    let failure = view.ending.as_ref().and_then(Ending::failure).unwrap();
+    assert_eq!(failure.code, Code::Declined, "{view:?}");
+    assert!(failure.message.contains(".env"), "{failure:?}");
+    remote.left_nothing(&second).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_is_not_pruned_and_can_be_applied_afterwards() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[("a.txt", "one")]);
+    let staged = Create {
+        keeping: crate::Keeping::Staged,
+        ..create(&remote, &dir, "write a.txt two")
+    };
+    let id = host.lend(staged).await;
+    host.ended(&id).await;
+    assert_eq!(host.delegations.prune().await.unwrap(), 0);
+    host.delegations.apply_snapshot(&id).await.unwrap();
+    assert_eq!(read(&dir, "a.txt"), "two");
+    host.delegations.undo(&id).await.unwrap();
+    assert_eq!(read(&dir, "a.txt"), "one");
+    assert_eq!(host.delegations.prune().await.unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_the_node_itself_is_lent() {
+    let of_the_node = |config: &mut crate::AwcpConfig| {
+        config.node_home = config.home.parent().map(Into::into);
+        config.lendable = vec![config.home.with_file_name("instances")];
+    };
+    let (host, remote) = (Scene::new(of_the_node).await, Scene::new(|_| {}).await);
+    let home = host.home.path().join("node");
+    for dir in [
+        home.join("lending"),
+        home.clone(),
+        host.home.path().into(),
+        home.join("instances"),
+    ] {
+        let refused = host.delegations.create(create(&remote, &dir, "list")).await;
+        let words = refused.unwrap_err().to_string();
+        assert!(
+            words.contains("belongs to this node"),
+            "{}: {words}",
+            dir.display()
+        );
+    }
+    let workspace = home.join("instances/agent");
+    std::fs::create_dir_all(&workspace).unwrap();
+    let view = host.lend_on(create(&remote, &workspace, "list")).await;
+    assert_eq!(view.state, Phase::Completed, "{view:?}");
+}

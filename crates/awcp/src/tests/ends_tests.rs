@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
+use axum::{
+    Json, Router,
+    routing::{get, post},
+};
 use domain::delegation::{Access, Code, Ending, Phase, Transport};
 use engine::{Caller, JournalQuery, Rights};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::scene::{Scene, create, read};
-use crate::Create;
+use super::scene::{PATIENCE, Scene, create, load, names, read};
+use crate::{AwcpConfig, Create};
 
 async fn two() -> (Scene, Scene) {
     (Scene::new(|_| {}).await, Scene::new(|_| {}).await)
@@ -106,6 +110,50 @@ async fn a_node_that_takes_nothing_declines_in_words() {
     assert!(failure.message.contains("takes no workspaces"));
     assert_eq!(remote.delegations.list().await.unwrap(), []);
     host.gave_back();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_circle_of_delegations_is_refused_in_words_where_it_closes() {
+    let (host, remote) = two().await;
+    let lends_on = |config: &mut AwcpConfig| config.executor = Some("lender".to_owned());
+    let between = Scene::new(lends_on).await;
+    let lend_to = |it: &Scene| json!({ "url": it.url, "transport": "archive" });
+    let (engine, home) = (&between.engine, between.home.path());
+    load(engine, home, "lender", "delegation", lend_to(&remote)).await;
+    // The work is passed on to a third node and comes home through the one between.
+    let dir = host.workspace(&[("a.txt", "one")]);
+    let task = "write result.txt from afar\nall done";
+    let view = host.lend_on(create(&between, &dir, task)).await;
+    assert_eq!(view.state, Phase::Completed, "{view:?}");
+    assert_eq!(read(&dir, "result.txt"), "from afar");
+    // The same with a third node that is the first one.
+    load(engine, home, "lender", "delegation", lend_to(&host)).await;
+    let view = host.lend_on(create(&between, &dir, "all done")).await;
+    let failure = view.ending.as_ref().and_then(Ending::failure).unwrap();
+    assert_eq!(failure.code, Code::TaskFailed, "{view:?}");
+    assert!(failure.message.contains("circle"), "{failure:?}");
+    between.left_nothing(&view.id).await;
+    assert_eq!(names(&host.home.path().join("mounts")), [""; 0]);
+    host.gave_back();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_lends_to_itself_once() {
+    let lends_on = |config: &mut AwcpConfig| config.executor = Some("lender".to_owned());
+    let scene = Scene::new(lends_on).await;
+    let (engine, home) = (&scene.engine, scene.home.path());
+    load(
+        engine,
+        home,
+        "lender",
+        "delegation",
+        json!({ "url": scene.url }),
+    )
+    .await;
+    let dir = scene.workspace(&[("a.txt", "one")]);
+    let view = scene.lend_on(create(&scene, &dir, "all done")).await;
+    let failure = view.ending.as_ref().and_then(Ending::failure).unwrap();
+    assert!(failure.message.contains("called by itself"), "{failure:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -359,4 +407,61 @@ async fn what_could_not_be_removed_at_the_end_is_removed_by_pruning() {
     assert!(view.cleanup_due, "{view:?}");
     remote.delegations.prune().await.unwrap();
     remote.left_nothing(&id).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_at_the_remote_hears_of_the_end_when_it_comes() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[("a.txt", "one")]);
+    let id = host.lend(create(&remote, &dir, "wait")).await;
+    remote.saw("waiting").await;
+    let (there, waited) = (remote.delegations.clone(), id.clone());
+    let waiting = tokio::spawn(async move { there.wait(&waited, PATIENCE).await });
+    host.delegations.cancel(&id, "enough").await.unwrap();
+    let view = waiting.await.unwrap().unwrap();
+    assert!(view.state.is_end(), "{view:?}");
+}
+
+/// A peer that accepts something else than it was offered.
+async fn stubborn() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let card = json!({
+        "name": "node", "description": "", "version": "1",
+        "supportedInterfaces": [
+            { "url": format!("{url}/a2a"), "protocolBinding": "JSONRPC", "protocolVersion": "1.0" },
+        ],
+        "capabilities": { "extensions": [{ "uri": wire::awcp::EXTENSION_URI }] },
+        "defaultInputModes": [], "defaultOutputModes": [], "skills": [],
+    });
+    let answer = |Json(request): Json<Value>| async move {
+        let awcp = &request["params"]["message"]["parts"][0]["data"]["awcp"];
+        let accept = json!({
+            "type": "ACCEPT", "delegation_id": awcp["delegation_id"],
+            "remote_mount": { "mount_point": "/x", "transport": "sshfs" },
+        });
+        let parts = json!([{ "data": { "awcp": accept } }]);
+        let message = json!({ "messageId": "m", "role": "ROLE_AGENT", "parts": parts });
+        Json(json!({ "jsonrpc": "2.0", "id": 1, "result": { "message": message } }))
+    };
+    let app = Router::new()
+        .route("/.well-known/agent-card.json", get(|| async { Json(card) }))
+        .route("/a2a", post(answer));
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_accept_of_what_was_not_offered_ends_it_at_once() {
+    let host = Scene::new(|_| {}).await;
+    let dir = host.workspace(&[("a.txt", "one")]);
+    let lend = Create {
+        peer_url: stubborn().await,
+        ..create(&host, &dir, "list")
+    };
+    let view = host.lend_on(lend).await;
+    let failure = view.ending.as_ref().and_then(Ending::failure).unwrap();
+    assert_eq!(failure.code, Code::DepMissing, "{view:?}");
+    assert!(failure.message.contains("not offered"), "{failure:?}");
+    host.gave_back();
 }

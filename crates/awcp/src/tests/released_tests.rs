@@ -296,3 +296,34 @@ async fn invitations_count_and_a_bomb_is_no_workspace() {
     assert_eq!(events.last().unwrap()["code"], "SETUP_FAILED", "{events:?}");
     it.remote.left_nothing_of("dlg_1");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_without_a_token_sends_much_unless_it_was_asked_for() {
+    let delegator = Delegator::new(|_| {}).await;
+    let large = "x".repeat(3 << 20);
+    let message = json!({ "version": "1", "type": "START", "delegationId": ID, "x": large });
+    assert_eq!(delegator.post("", &message).await.0, 413);
+    delegator.accepted(ID, "list").await;
+    assert_eq!(delegator.post("", &message).await.0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_ends_what_came_in_another_dialect_by_its_id_alone() {
+    let delegator = Delegator::new(|_| {}).await;
+    let host = Scene::new(|_| {}).await;
+    let dir = host.workspace(&[("a.txt", "one")]);
+    let id = host
+        .lend(super::scene::create(&delegator.remote, &dir, "wait"))
+        .await;
+    delegator.remote.saw("waiting").await;
+    for kind in ["CLOSE", "ERROR"] {
+        let message = json!({
+            "version": "1", "type": kind, "delegationId": id, "code": "CANCELLED", "message": "m",
+        });
+        let (_, answer) = delegator.post("", &message).await;
+        assert_eq!(answer["code"], "NOT_FOUND", "{answer}");
+    }
+    let view = delegator.remote.delegations.get(&id).await.unwrap();
+    assert!(!view.state.is_end(), "{view:?}");
+    host.delegations.cancel(&id, "enough").await.unwrap();
+}

@@ -16,6 +16,7 @@ use axum::{
     routing::{get, post},
 };
 use domain::{
+    chain::Ourselves,
     delegation::{Access, DelegationId, Transport},
     turn::{EventKind, Stop},
 };
@@ -30,7 +31,7 @@ use tokio::sync::watch;
 use wire::awcp::EXTENSION_URI;
 
 use crate::{
-    AwcpConfig, Create, DelegationView, Delegations, Lending, Secrets, SftpConfig, router,
+    AwcpConfig, Calls, Create, DelegationView, Delegations, Lending, Secrets, SftpConfig, router,
 };
 
 pub(super) const GUARDIAN_MARK: &str = "mark-of-the-guardian";
@@ -92,6 +93,7 @@ impl Scene {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let mut config = AwcpConfig::new(node.join("lending"), home.path().join("mounts"), &url);
         config.executor = Some("worker".to_owned());
+        config.calls = calls(&url);
         config.environment = BTreeMap::from([("PATH".into(), std::env::var_os("PATH").unwrap())]);
         adjust(&mut config);
         let delegations =
@@ -263,7 +265,34 @@ pub(super) fn create(to: &Scene, dir: &Path, prompt: &str) -> Create {
         keeping: crate::Keeping::Auto,
         continues: None,
         trace: None,
+        chain: Vec::new(),
     }
+}
+
+/// Chains behind turns, by agent and prompt.
+type Chains = BTreeMap<(String, String), Vec<String>>;
+
+/// The calls of a node that has no other face than lending, called by its address.
+fn calls(url: &str) -> Calls {
+    let node = Ourselves {
+        id: url.to_owned(),
+        name: "node".to_owned(),
+    };
+    let begun = node.begin();
+    let chains: Arc<Mutex<Chains>> = Arc::default();
+    let known = chains.clone();
+    let key = |agent: &str, prompt: &str| (agent.to_owned(), prompt.to_owned());
+    Calls::new(
+        node,
+        move |_, agent, prompt| {
+            let known = known.lock().unwrap().get(&key(agent, prompt)).cloned();
+            known.unwrap_or_else(|| begun.clone())
+        },
+        move |agent, prompt, chain| {
+            chains.lock().unwrap().insert(key(agent, prompt), chain);
+            Box::new(())
+        },
+    )
 }
 
 pub(super) fn with_sftp(config: &mut AwcpConfig) {

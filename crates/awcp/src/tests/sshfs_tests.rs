@@ -104,3 +104,31 @@ async fn a_mount_that_grows_beyond_its_quota_fails_with_words() {
     );
     remote.left_nothing(&view.id).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_mount_changed_before_it_was_cancelled_is_told_and_can_be_taken_back() {
+    if !can_mount() {
+        return;
+    }
+    let (host, remote) = (Scene::new(with_sftp).await, Scene::new(|_| {}).await);
+    let dir = host.workspace(&[("a", "1"), ("b", "1")]);
+    let task = "write a 2\nremove b\nwrite new x\nwait";
+    let id = host.lend(mounted(&remote, &dir, task)).await;
+    remote.saw("waiting").await;
+    let view = host.delegations.cancel(&id, "enough").await.unwrap();
+    assert_eq!(view.state, Phase::Cancelled);
+    let report = host.delegations.audit(&id).await.unwrap();
+    let told: Vec<_> = report
+        .changes
+        .iter()
+        .map(|it| (it.change, it.path.as_str()))
+        .collect();
+    assert_eq!(told, [("changed", "a"), ("removed", "b"), ("added", "new")]);
+    host.delegations.undo(&id).await.unwrap();
+    assert_eq!(
+        (read(&dir, "a"), read(&dir, "b")),
+        ("1".to_owned(), "1".to_owned())
+    );
+    assert_eq!(names(&dir), ["a", "b"]);
+    remote.left_nothing(&id).await;
+}

@@ -21,6 +21,20 @@ pub struct SizeMax {
     pub file_bytes: u64,
 }
 
+impl SizeMax {
+    /// Whether so many files may be lent, before anything else is known of them.
+    pub fn check_files(self, files: u64) -> Result<(), Failure> {
+        if files <= self.files {
+            return Ok(());
+        }
+        let message = format!(
+            "the workspace has at least {files} files; at most {} are lent",
+            self.files
+        );
+        Err(Failure::new(Code::WorkspaceTooLarge, message))
+    }
+}
+
 /// How large a workspace is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Size {

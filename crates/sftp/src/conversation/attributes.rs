@@ -57,7 +57,10 @@ impl Conversation {
 
     pub(super) fn setstat(&mut self, path: &[u8], attributes: Attributes) -> Answer {
         let below = self.changeable(path)?;
+        // No name changes between what is looked at and what is opened.
+        let _names = self.lent.names();
         let seen = self.look(&below, OFlags::empty())?;
+        self.lent.guard.check_file(&fstat(&seen)?)?;
         if let Some(size) = attributes.size {
             let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
             let file = self.lent.view.open(&below, flags, Mode::empty())?;
@@ -75,6 +78,7 @@ impl Conversation {
             Handle::Root { .. } => return Err(Status::denied("The root cannot be changed")),
         };
         self.lent.check_change(below)?;
+        self.lent.guard.check_file(&fstat(file)?)?;
         if let Some(size) = attributes.size {
             if !writable {
                 return Err(Status::denied("It is not open for writing"));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{FileType, Mode, OFlags, Stat, fstat, fsync, ftruncate},
+    fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, fsync, ftruncate, statat},
     io::{Errno, pread, pwrite},
 };
 
@@ -40,7 +40,10 @@ impl Conversation {
             self.lent.check_change(&below)?;
         }
         let place = self.handles.place()?;
-        let (file, stat) = self.open_regular(&below, flags, attributes)?;
+        let (file, stat) = match flags.changes() {
+            true => self.open_guarded(&below, flags, attributes)?,
+            false => self.open_regular(&below, flags, attributes)?,
+        };
         let lent = Arc::clone(&self.lent);
         let mut open = OpenFile::new(lent, file, FileId::of(&stat), below, place);
         open.writable = flags.has(OpenFlags::WRITE);
@@ -58,6 +61,32 @@ impl Conversation {
         let handle = self.handles.add(Handle::File(open));
         outbox.handle(id, &handle);
         Ok(Reply::Written)
+    }
+
+    /// Opens for a change, unless what is opened stays as it is.
+    fn open_guarded(
+        &self,
+        below: &Below,
+        mut flags: OpenFlags,
+        attributes: Attributes,
+    ) -> Result<(OwnedFd, Stat), Status> {
+        let guard = &self.lent.guard;
+        if guard.is_idle() {
+            return self.open_regular(below, flags, attributes);
+        }
+        // No name changes between what is looked at and what is opened.
+        let _names = self.lent.names();
+        let (parent, name) = self.lent.view.parent(below)?;
+        guard.check(&parent, name)?;
+        let there = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW);
+        let is_link = |stat: Stat| FileType::from_raw_mode(stat.st_mode).is_symlink();
+        if there.is_ok_and(is_link) {
+            // Through a link a file could be made where none may be.
+            flags = flags.without(OpenFlags::CREATE);
+        }
+        let (file, stat) = self.open_regular(below, flags, attributes)?;
+        guard.check_file(&stat)?;
+        Ok((file, stat))
     }
 
     fn open_regular(

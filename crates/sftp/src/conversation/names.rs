@@ -34,6 +34,7 @@ impl Conversation {
     pub(super) fn remove(&mut self, path: &[u8]) -> Answer {
         let below = self.changeable(path)?;
         let (parent, name) = self.lent.view.parent(&below)?;
+        self.lent.guard.check(&parent, name)?;
         let _names = self.lent.names();
         let stat = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
         unlinkat(&parent, name, AtFlags::empty())?;
@@ -45,6 +46,7 @@ impl Conversation {
     pub(super) fn mkdir(&mut self, path: &[u8], attributes: Attributes) -> Answer {
         let below = self.changeable(path)?;
         let (parent, name) = self.lent.view.parent(&below)?;
+        self.lent.guard.check(&parent, name)?;
         let mode = attributes.permissions.unwrap_or(PERMISSIONS) & PERMISSIONS;
         mkdirat(&parent, name, Mode::from_raw_mode(mode))?;
         self.lent
@@ -56,6 +58,7 @@ impl Conversation {
     pub(super) fn rmdir(&mut self, path: &[u8]) -> Answer {
         let below = self.changeable(path)?;
         let (parent, name) = self.lent.view.parent(&below)?;
+        self.lent.guard.check(&parent, name)?;
         unlinkat(&parent, name, AtFlags::REMOVEDIR)?;
         self.lent
             .audit
@@ -67,6 +70,8 @@ impl Conversation {
         let (from, to) = (self.changeable(from)?, self.changeable(to)?);
         let (old_parent, old_name) = self.lent.view.parent(&from)?;
         let (new_parent, new_name) = self.lent.view.parent(&to)?;
+        self.lent.guard.check(&old_parent, old_name)?;
+        self.lent.guard.check(&new_parent, new_name)?;
         let _names = self.lent.names();
         let stat = statat(&old_parent, old_name, AtFlags::SYMLINK_NOFOLLOW)?;
         let root = self.lent.view.folder(from.area)?.as_fd();
@@ -102,6 +107,8 @@ impl Conversation {
         let (from, to) = (self.changeable(from)?, self.changeable(to)?);
         let (old_parent, old_name) = self.lent.view.parent(&from)?;
         let (new_parent, new_name) = self.lent.view.parent(&to)?;
+        self.lent.guard.check(&old_parent, old_name)?;
+        self.lent.guard.check(&new_parent, new_name)?;
         let _names = self.lent.names();
         let stat = statat(&old_parent, old_name, AtFlags::SYMLINK_NOFOLLOW)?;
         if !matches!(
@@ -110,6 +117,7 @@ impl Conversation {
         ) {
             return Err(Status::denied("Only files can have a second name"));
         }
+        self.lent.guard.check_file(&stat)?;
         let root = self.lent.view.folder(from.area)?.as_fd();
         let (old, new) = (old_parent.as_fd(), new_parent.as_fd());
         links::check_move(old_name, &stat, root, old, new)?;
@@ -136,6 +144,7 @@ impl Conversation {
             return Err(Status::from(Errno::NAMETOOLONG));
         }
         let (parent, name) = self.lent.view.parent(&below)?;
+        self.lent.guard.check(&parent, name)?;
         let _names = self.lent.names();
         let root = self.lent.view.folder(below.area)?.as_fd();
         links::check(target, root, parent.as_fd())?;

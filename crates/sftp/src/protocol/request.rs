@@ -122,6 +122,10 @@ impl OpenFlags {
         self.0 & flag.0 != 0
     }
 
+    pub(crate) fn without(self, flag: OpenFlags) -> OpenFlags {
+        OpenFlags(self.0 & !flag.0)
+    }
+
     /// Anything that can change a file or make one.
     pub(crate) fn changes(self) -> bool {
         self.0 & !OpenFlags::READ.0 != 0

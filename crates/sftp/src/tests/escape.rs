@@ -388,6 +388,85 @@ fn what_is_no_file_is_not_opened_and_no_dangerous_mode_is_set() {
     assert_eq!(client.say(kind::SETSTAT, &owner), DENIED);
 }
 
+/// Everything by which the owner's git could be made to run a program, and ways around its name.
+const GITS_OWN: [&str; 10] = [
+    ".git",
+    ".git/config",
+    ".git/config.worktree",
+    ".git/hooks",
+    ".git/hooks/pre-commit",
+    ".git/hooks/update.sample",
+    ".git/info/attributes",
+    ".git/objects/info/alternates",
+    "way/config",
+    "way/hooks/new",
+];
+
+#[test]
+fn what_makes_the_owners_git_run_a_program_stays_as_it_is() {
+    let folders = Folders::new();
+    for folder in ["hooks", "info", "objects/info", "refs"] {
+        std::fs::create_dir_all(folders.workspace(".git").join(folder)).unwrap();
+    }
+    for (name, text) in [("config", "[core]"), ("hooks/update.sample", "#!/bin/sh")] {
+        std::fs::write(folders.workspace(".git").join(name), text).unwrap();
+    }
+    folders.link(".git", "way");
+    folders.link(".git/config", "settings");
+    folders.link(".git/config.worktree", "more");
+    let look = || {
+        let list = std::process::Command::new("ls")
+            .args(["-lAR", "--time-style=full-iso"])
+            .arg(folders.workspace(".git"))
+            .output();
+        let config = std::fs::read(folders.workspace(".git/config")).unwrap();
+        (list.unwrap().stdout, config)
+    };
+    let before = look();
+    let mut client = Client::new(folders.lent(Access::ReadWrite, None));
+    let changes = [
+        "open to write",
+        "create",
+        "truncate",
+        "set size",
+        "remove",
+        "make folder",
+        "remove folder",
+        "rename to",
+        "rename from",
+        "rename over",
+        "link to",
+        "link from",
+        "make link",
+    ];
+    for path in GITS_OWN {
+        for change in changes {
+            let said = act(&mut client, change, &format!("/workspace/{path}"));
+            assert!(
+                matches!(said, Reply::Status(code) if code != 0),
+                "{change} {path}: {said:?}"
+            );
+        }
+    }
+    for path in ["settings", "more"] {
+        for change in ["open to write", "create", "truncate", "set size"] {
+            let said = act(&mut client, change, &format!("/workspace/{path}"));
+            assert!(
+                matches!(said, Reply::Status(code) if code != 0),
+                "{change} {path}: {said:?}"
+            );
+        }
+    }
+    assert_eq!(look(), before);
+    // What a commit needs is there to be changed.
+    let file = "/workspace/.git/index.lock";
+    assert!(matches!(
+        client.open(file, WRITE | CREATE),
+        Reply::Handle(_)
+    ));
+    assert_eq!(client.mkdir("/workspace/.git/refs/heads"), Reply::Status(0));
+}
+
 #[test]
 fn the_root_shows_two_folders_and_no_real_path() {
     let folders = Folders::new();

@@ -80,6 +80,7 @@ impl Folders {
             meta: Some(ConfinedDir::open(&self.path("meta")).unwrap()),
             access,
             quota_bytes,
+            repositories: vec![".git".into()],
             until: Instant::now() + Duration::from_secs(3600),
         }
     }

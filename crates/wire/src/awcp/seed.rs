@@ -3,12 +3,39 @@
 //! Fields that are ours alone (other transports, the host's key) are optional, and peers that do not know them lose
 //! nothing. Unknown fields are passed over.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 
 use super::{Access, ErrorCode, Malformed, Secret, Transport, check};
 
 const TYPES: [&str; 5] = ["INVITE", "ACCEPT", "START", "DONE", "ERROR"];
+
+/// A whole number, also one that came through a carrier whose numbers all have a point.
+fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(deserializer: D) -> Result<T, D::Error> {
+    let number = serde_json::Number::deserialize(deserializer)?;
+    read_whole(&number)
+        .ok_or_else(|| de::Error::custom(format!("{number} is no whole number that fits")))
+}
+
+fn whole_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let number = Option::<serde_json::Number>::deserialize(deserializer)?;
+    let read = |number: serde_json::Number| {
+        let whole = read_whole(&number);
+        whole.ok_or_else(|| de::Error::custom(format!("{number} is no whole number that fits")))
+    };
+    number.map(read).transpose()
+}
+
+fn read_whole<T: TryFrom<u64>>(number: &serde_json::Number) -> Option<T> {
+    /// Up to here a number with a point is exact.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let whole = number.as_u64().or_else(|| {
+        let float = number.as_f64()?;
+        let is_whole = float.fract() == 0.0 && (0.0..EXACT).contains(&float);
+        is_whole.then(|| format!("{float:.0}").parse().ok())?
+    })?;
+    T::try_from(whole).ok()
+}
 
 /// Everything that is said.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,6 +105,7 @@ pub struct Task {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProposedLease {
+    #[serde(deserialize_with = "whole")]
     pub ttl_seconds: u64,
     pub access_mode: Access,
 }
@@ -121,7 +149,11 @@ pub struct RemoteMount {
 pub struct RemoteConstraints {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_access_mode: Option<Access>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "whole_or_none",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub max_ttl_seconds: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox_profile: Option<SandboxProfile>,
@@ -177,6 +209,7 @@ fn sshfs() -> Transport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
     pub host: String,
+    #[serde(deserialize_with = "whole")]
     pub port: u16,
     pub user: String,
     /// Ours: the host's public key in OpenSSH's form, so that nobody else can answer in its place.

@@ -190,7 +190,7 @@ fn what_is_wrong_with_a_message_is_said() {
         ),
         (
             negative,
-            "this INVITE cannot be read: invalid value: integer `-1`, expected u64",
+            "this INVITE cannot be read: -1 is no whole number that fits",
         ),
         (
             access,
@@ -229,4 +229,32 @@ fn our_own_fields_are_left_out_when_unused() {
         "lease": { "expires_at": "2026-11-15T20:12:38Z", "access_mode": "ro" },
         "mount": { "transport": "archive", "export_locator": "https://h/awcp/archive/dlg_7", "credential": { "token": "t" } },
     }));
+}
+
+#[test]
+fn numbers_of_a_carrier_that_knows_no_whole_ones_are_read_as_what_they_are() {
+    let lease = |ttl: serde_json::Value| {
+        let lease = json!({ "ttl_seconds": ttl, "access_mode": "rw" });
+        serde_json::from_value::<ProposedLease>(lease).map(|lease| lease.ttl_seconds)
+    };
+    assert_eq!(lease(json!(60.0)).unwrap(), 60);
+    assert_eq!(lease(json!(60)).unwrap(), 60);
+    for bad in [
+        json!(60.5),
+        json!(-1.0),
+        json!(1e300),
+        json!("60"),
+        json!(null),
+    ] {
+        assert!(lease(bad.clone()).is_err(), "{bad}");
+    }
+    let constraints = json!({ "max_ttl_seconds": 30.0 });
+    let constraints: RemoteConstraints = serde_json::from_value(constraints).unwrap();
+    assert_eq!(constraints.max_ttl_seconds, Some(30));
+    let endpoint = |port: serde_json::Value| {
+        let endpoint = json!({ "host": "h", "port": port, "user": "u" });
+        serde_json::from_value::<Endpoint>(endpoint).map(|endpoint| endpoint.port)
+    };
+    assert_eq!(endpoint(json!(22.0)).unwrap(), 22);
+    assert!(endpoint(json!(70000.0)).is_err());
 }

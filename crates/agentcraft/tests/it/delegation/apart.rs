@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use testkit::eventually;
 
-use super::{ARCHIVE, Pair, SSHFS, can_mount, read};
+use super::{ARCHIVE, GIT, Pair, SSHFS, can_mount, planes_and_git, read};
 use crate::network_peers::lan::Lan;
 
 /// Long enough for an agent to begin on a busy machine.
@@ -21,9 +21,9 @@ struct Apart {
 impl Apart {
     fn new() -> Option<Self> {
         let mut lan = Lan::new()?;
-        let settings = format!("trust = \"open\"\nurl = \"{}\"", lan.url(1));
-        let lending = format!("[lending]\nsftp = \"{}:7422\"\n", lan.address(1));
-        let host = lan.node_with("host", &settings, &lending);
+        // It listens everywhere and is told nowhere how others reach it.
+        let lending = "[lending]\nsftp = \"0.0.0.0:7422\"\n";
+        let host = lan.node_with("host", "trust = \"open\"", lending);
         assert_eq!(host.machine, 1);
         let settings = format!("trust = \"open\"\nurl = \"{}\"", lan.url(2));
         let remote = lan.node_with("remote", &settings, "[lending]\nexecutor = \"worker\"\n");
@@ -39,7 +39,7 @@ impl Apart {
     /// Lends, cuts the network in the middle of the work, and has the end come however it comes.
     fn cut(&self, plane: &str, access: &[&str], end: impl FnOnce(&str)) -> (String, u64) {
         let pair = &self.pair;
-        let folder = pair.folder(&[("a.txt", "one\n")]);
+        let folder = pair.folder_for(plane, &[("a.txt", "one\n")]);
         let begun = pair.remote.scratch("begun");
         let _ = fs::remove_file(&begun); // Of the time before.
         fs::create_dir_all(begun.parent().unwrap()).unwrap();
@@ -73,19 +73,12 @@ fn ticks(folder: &Path) -> u64 {
     fs::metadata(folder.join("ticks")).map_or(0, |metadata| metadata.len())
 }
 
-fn planes() -> Vec<&'static str> {
-    match can_mount() {
-        true => vec![ARCHIVE, SSHFS],
-        false => vec![ARCHIVE],
-    }
-}
-
 #[test]
 fn folders_are_lent_between_machines_for_writing_and_for_reading() {
     let Some(apart) = Apart::new() else { return };
     let pair = &apart.pair;
-    for plane in planes() {
-        let folder = pair.folder(&[("a.txt", "one\n")]);
+    for plane in planes_and_git() {
+        let folder = pair.folder_for(plane, &[("a.txt", "one\n")]);
         let task = "/run cat a.txt; echo two > a.txt";
         let lent = pair.delegate(&folder, task, &["--transport", plane]);
         assert_eq!(lent.code, 0, "{plane}: {lent:?}");
@@ -124,6 +117,11 @@ fn the_lease_ends_both_sides(plane: &str) {
 #[test]
 fn a_network_cut_under_an_archive_leaves_nothing_at_the_end_of_the_lease() {
     the_lease_ends_both_sides(ARCHIVE);
+}
+
+#[test]
+fn a_network_cut_under_a_clone_leaves_nothing_at_the_end_of_the_lease() {
+    the_lease_ends_both_sides(GIT);
 }
 
 #[test]

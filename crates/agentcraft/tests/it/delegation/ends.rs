@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use testkit::{eventually, kill};
 
-use super::{Pair, SSHFS, planes, processes_about, read};
+use super::{Pair, SSHFS, planes_and_git, processes_about, read};
 
 /// The agent writes a line every moment, and says at home that it does.
 const WRITING: &str = "/run while :; do date +%s%N >> ticks; sync; sleep 0.02; done";
@@ -24,9 +24,9 @@ fn began(pair: &Pair, id: &str, folder: &Path, file: &str) {
 
 #[test]
 fn a_cancelled_delegation_ends_at_once_and_leaves_nothing() {
-    for plane in planes() {
+    for plane in planes_and_git() {
         let pair = Pair::new();
-        let folder = pair.folder(&[("a.txt", "one\n")]);
+        let folder = pair.folder_for(plane, &[("a.txt", "one\n")]);
         let id = pair.begin(&folder, WAITING, &["--transport", plane]);
         began(&pair, &id, &folder, "here");
         let cancelled = pair.host.cli(&["delegation", "cancel", &id]);
@@ -40,9 +40,9 @@ fn a_cancelled_delegation_ends_at_once_and_leaves_nothing() {
 
 #[test]
 fn a_lease_that_ends_during_a_write_stops_it_and_leaves_nothing() {
-    for plane in planes() {
+    for plane in planes_and_git() {
         let pair = Pair::new();
-        let folder = pair.folder(&[("a.txt", "one\n")]);
+        let folder = pair.folder_for(plane, &[("a.txt", "one\n")]);
         let id = pair.begin(&folder, WRITING, &["--transport", plane, "--ttl", "6"]);
         let end = pair.ended(&id);
         assert_eq!(end["state"], "expired", "{plane}: {end}");
@@ -56,9 +56,9 @@ fn a_lease_that_ends_during_a_write_stops_it_and_leaves_nothing() {
 
 #[test]
 fn a_remote_that_is_killed_is_clean_once_it_is_back_and_its_host_is_told() {
-    for plane in planes() {
+    for plane in planes_and_git() {
         let mut pair = Pair::new();
-        let folder = pair.folder(&[("a.txt", "one\n")]);
+        let folder = pair.folder_for(plane, &[("a.txt", "one\n")]);
         let id = pair.begin(&folder, WAITING, &["--transport", plane]);
         began(&pair, &id, &folder, "here");
         pair.remote.kill();
@@ -71,9 +71,9 @@ fn a_remote_that_is_killed_is_clean_once_it_is_back_and_its_host_is_told() {
 
 #[test]
 fn a_host_that_is_killed_takes_everything_back_once_it_is_up_again() {
-    for plane in planes() {
+    for plane in planes_and_git() {
         let mut pair = Pair::new();
-        let folder = pair.folder(&[("a.txt", "one\n")]);
+        let folder = pair.folder_for(plane, &[("a.txt", "one\n")]);
         let id = pair.begin(&folder, WAITING, &["--transport", plane]);
         began(&pair, &id, &folder, "here");
         pair.host.kill();
@@ -112,9 +112,9 @@ fn a_mount_whose_program_is_killed_never_bares_the_folder_and_the_delegation_fai
 
 #[test]
 fn an_agent_that_is_killed_fails_the_task_in_words() {
-    for plane in planes() {
+    for plane in planes_and_git() {
         let pair = Pair::new();
-        let folder = pair.folder(&[("a.txt", "one\n")]);
+        let folder = pair.folder_for(plane, &[("a.txt", "one\n")]);
         let lent = pair.delegate(&folder, "/run kill -9 $PPID", &["--transport", plane]);
         assert_eq!(lent.code, 1, "{plane}: {lent:?}");
         assert!(lent.stderr.contains("TASK_FAILED"), "{plane}: {lent:?}");
@@ -138,9 +138,9 @@ fn a_second_writer_waits_for_the_first_and_loses_nothing() {
 
 #[test]
 fn a_quota_that_is_reached_is_named_and_how_much_it_was() {
-    for plane in planes() {
+    for plane in planes_and_git() {
         let pair = Pair::new();
-        let folder = pair.folder(&[("a.txt", "one\n")]);
+        let folder = pair.folder_for(plane, &[("a.txt", "one\n")]);
         let task = "/run head -c 300000 /dev/zero > big; sync; true";
         let more = ["--transport", plane, "--quota", "100000"];
         let lent = pair.delegate(&folder, task, &more);

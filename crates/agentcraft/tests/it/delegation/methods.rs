@@ -156,6 +156,33 @@ fn what_the_socket_is_asked_wrongly_about_delegations_is_refused_in_words() {
 }
 
 #[test]
+fn the_token_for_invitations_opens_no_agent() {
+    let pair = Pair::new();
+    let made = pair
+        .remote
+        .cli(&["agent", "create", "secretary", "-t", "worker"]);
+    assert_eq!(made.code, 0, "{made:?}");
+    let token = read(&pair.token);
+    let http = Http::with_token(&pair.remote.url(), Some(token.trim()));
+    let parts = json!([{ "text": "/pwd" }]);
+    for (path, metadata) in [
+        ("/a2a/secretary", json!({})),
+        ("/a2a", json!({ "agent": "secretary" })),
+    ] {
+        let message = json!({
+            "messageId": "m", "role": "ROLE_USER", "parts": parts, "metadata": metadata,
+        });
+        let body = json!({
+            "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": { "message": message },
+        });
+        let answer = http
+            .call("POST", path, &[("a2a-version", "1.0")], Some(&body))
+            .json();
+        assert!(answer["error"].is_object(), "{path}: {answer}");
+    }
+}
+
+#[test]
 fn a_remote_obeys_a_host_that_cancels_the_task_of_a2a_and_nobody_else() {
     let pair = Pair::new();
     let folder = pair.folder(&[("a.txt", "one\n")]);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use archive::{Checksum, Content, Folder, Manifest};
 use domain::delegation::{Code, Failure};
-use platform::files;
+use platform::{crash, files};
 
 use super::{DELTA, Export, IGNORED, failed, not_kept, over_quota};
 use crate::{
@@ -82,7 +82,7 @@ impl Export {
     ) -> Result<Option<Snapshot>, Failure> {
         let bundle = self.folder.join(DELTA);
         if !self.node.is_there(&bundle).await {
-            self.shadow.result(&[]).await.map_err(not_kept)?;
+            self.keep_result(Vec::new()).await?;
             return Ok(None);
         }
         let taken = self.shadow.git().fetch(&bundle, WORK_NAME, BRANCH).await;
@@ -195,7 +195,10 @@ impl Export {
             let args = ["--shallow-file", "", "bundle", "unbundle", &bundle];
             writing.run(&args).await?;
             let commit = shadow.line(&["rev-parse", BRANCH]).await?;
-            home.name_branch(&self.id, &commit).await
+            crash::point("lending.host.before-branch");
+            home.name_branch(&self.id, &commit).await?;
+            crash::point("lending.host.after-branch");
+            Ok(())
         };
         kept.await.map_err(|why: String| {
             let words = format!("could not keep the branch in the repository: {why}");

@@ -9,7 +9,7 @@ use std::{
 
 use archive::{ApplyError, Delta, Folder, Manifest, everything};
 use domain::delegation::{Code, Failure};
-use platform::files;
+use platform::{crash, files};
 
 use super::{
     CONFLICTS_TOLD_MAX, Export, STAGED,
@@ -66,7 +66,10 @@ impl Export {
             let removed = removed.iter().map(|path| path.as_os_str().as_bytes());
             let delta = Delta::overlay(&home, &before, &after, removed);
             let keep = |path: &archive::EntryPath, kind| ignored.covers(path, kind);
-            match archive::apply(&home, &delta, &content, &keep, &limits) {
+            crash::point("lending.host.before-apply");
+            let applied = archive::apply(&home, &delta, &content, &keep, &limits);
+            crash::point("lending.host.after-apply");
+            match applied {
                 Ok(_) => Ok(()),
                 Err(ApplyError::Conflicts(conflicts)) => Err(conflicting(&conflicts)),
                 Err(error) => Err(failed(&error)),
