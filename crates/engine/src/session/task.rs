@@ -298,6 +298,7 @@ impl SessionTask {
                 }
             }
             Command::Reword { open } => self.record.open = Some(open),
+            Command::Look { reply } => drop(reply.send(Ok(self.waiting()))), // As above.
             Command::Close {
                 conversation,
                 reply,
