@@ -152,7 +152,7 @@ export function transcript(session, workflows, onBusy) {
     known.box.dataset.status = status;
     fill(known.box, make("p", { class: "line" }, make("span", { class: "kind" }, kind ?? "tool"), make("strong", { class: "grow" }, title ?? key),
       tag(status === "in-progress" ? "running" : status ?? "pending")), content.map(shown),
-    input || output || locations?.length ? make("details", { class: "more", open: isOpen }, make("summary", {}, "Given and given back"),
+    input || output || locations?.length ? make("details", { class: "more", open: isOpen }, make("summary", {}, "Input and output"),
       given({ input, locations }), output ? [make("p", { class: "who" }, "Output"), json(output)] : null) : null);
     if (status === "failed") turn?.graph?.colour(key.replace(/#\d+$/, ""), "failed");
     paint();
@@ -234,7 +234,7 @@ function json(text) {
 function given({ input, locations = [] }) {
   return [
     locations.length ? make("ul", { class: "chips", "aria-label": "Where" }, locations.slice(0, SHOWN_MAX).map(({ path, line }) =>
-      make("li", {}, make("code", {}, bounded(path) + (line ? `:${line}` : "")))), locations.length > SHOWN_MAX ? make("li", {}, `… ${locations.length - SHOWN_MAX} more`) : null) : null,
+      make("li", {}, bounded(path) + (line ? `:${line}` : ""))), locations.length > SHOWN_MAX ? make("li", {}, `… ${locations.length - SHOWN_MAX} more`) : null) : null,
     input ? make("div", { class: "given", role: "group", "aria-label": "What it is given" }, json(input)) : null,
   ];
 }

@@ -301,7 +301,13 @@ fn furnished() -> (TestDaemon, TestDaemon) {
 #[test]
 fn no_part_breaks_a_rule_of_accessible_pages_in_either_theme_at_either_width() {
     let (daemon, _peer) = furnished();
-    run("parts.mjs", &daemon);
+    let Some(mut browser) = browser("parts.mjs", &daemon) else {
+        return;
+    };
+    let mut computer = computer_in_office(&daemon);
+    browser.finish(|demand| panic!("nobody can {demand}"));
+    kill(computer.id(), "INT");
+    computer.wait().unwrap();
 }
 
 /// A computer that lends one tool to an office of the node, and is there.
