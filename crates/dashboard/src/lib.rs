@@ -5,6 +5,7 @@
 
 mod agents;
 mod answer;
+mod form;
 mod journal;
 mod log;
 mod offices;

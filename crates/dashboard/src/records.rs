@@ -46,6 +46,8 @@ const KINDS: [(&str, &[Field]); 3] = [
             ("workflow", "/workflow"),
             ("state", "/state"),
             ("startedAt", "/started_at"),
+            ("message", "/finish/message"),
+            ("talk", "/talk"),
         ],
     ),
 ];
@@ -62,7 +64,14 @@ pub(crate) async fn list(State(config): State<Arc<Config>>, Path(kind): Path<Str
         .await?;
     let rows: Vec<Value> = rows
         .into_iter()
-        .map(|row| json!({ "id": row.id, "at": row.at, "record": shown(&row.value, fields) }))
+        .map(|row| {
+            let mut record = shown(&row.value, fields);
+            // The run knows the conversation by the runner's id.
+            if let Some(talk) = record["talk"].as_str() {
+                record["session"] = json!(config.engine.sessions().of_conversation(talk));
+            }
+            json!({ "id": row.id, "at": row.at, "record": record })
+        })
         .collect();
     json_of(&rows)
 }

@@ -77,6 +77,11 @@ pub fn router(config: Config) -> Router {
         )
         .route("/api/sessions/{id}/prompt", post(sessions::prompt))
         .route("/api/sessions/{id}/cancel", post(sessions::cancel))
+        .route("/api/sessions/{id}/waiting", get(sessions::waiting))
+        .route(
+            "/api/sessions/{id}/turns/{turn}",
+            delete(sessions::take_back),
+        )
         .route("/api/sessions/{id}/asks/{ask}", post(sessions::answer))
         .route("/api/asks", get(sessions::asks))
         .route("/api/journal", get(journal::search))

@@ -7,22 +7,20 @@ use axum::{
     extract::{Path, State},
 };
 use domain::{
-    Name,
     session::WhenBusy,
-    turn::{Answer as Said, Ask, AskId, EventKind},
+    target::Target,
+    turn::{Answer as Said, AskId, AskKind, TurnId},
 };
-use engine::{CreateSession, EngineError, JournalQuery, Prompt, SessionView, TurnOptions};
+use engine::{CreateSession, EngineError, ErrorKind, JournalQuery, Prompt, TurnOptions};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
     answer::{Answer, Refused, done, json_of},
+    form,
     router::Config,
     watchers::{Watchers, client},
 };
-
-/// How far back open asks are looked for; what is older than that was asked in another turn.
-const LOOK_BACK: u64 = 1_000;
 
 /// Lines of the journal in which the latest prompt of each session is looked for.
 const PROMPTS: u32 = 500;
@@ -74,6 +72,7 @@ pub(crate) async fn look(State(config): State<Arc<Config>>, Path(id): Path<Strin
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct NewSession {
+    /// An agent by its name, or another target: `workflow:NAME` runs a workflow.
     agent: String,
 }
 
@@ -81,7 +80,9 @@ pub(crate) async fn create(
     State(config): State<Arc<Config>>,
     Json(new): Json<NewSession>,
 ) -> Answer {
-    let agent = Name::parse(&new.agent).map_err(|error| Refused::bad(error.to_string()))?;
+    let target = new.agent.parse::<Target>();
+    let target = target.map_err(|error| Refused::bad(error.to_string()))?;
+    let agent = config.engine.ensure(&target).await?;
     let sessions = config.engine.sessions();
     let create = CreateSession {
         agent: agent.clone(),
@@ -91,7 +92,15 @@ pub(crate) async fn create(
     let created = match sessions.create(create.clone()).await {
         // Whoever wants to talk to an agent wants it to run.
         Err(EngineError::NotStarted { .. }) => {
-            config.engine.start(agent.as_str()).await?;
+            match config.engine.start(agent.as_str()).await {
+                // It runs, and still there is no way to talk to it.
+                Err(error) if error.kind() == ErrorKind::AgentAlreadyRunning => {
+                    return Err(Refused::conflict(format!(
+                        "{agent} runs, but not as a program that can be talked to; its template says how one talks to it: `protocol: acp` in the backend's config"
+                    )));
+                }
+                started => started?,
+            };
             sessions.create(create).await?
         }
         created => created?,
@@ -137,8 +146,40 @@ pub(crate) async fn answer(
     Path((id, ask)): Path<(String, String)>,
     Json(answer): Json<Said>,
 ) -> Answer {
+    let (sessions, ask) = (config.engine.sessions(), AskId(ask));
+    if let Said::Text { text } = &answer {
+        let open = sessions.waiting(&id).await?.asks;
+        let asked = open.iter().find(|open| open.id == ask);
+        if let Some(AskKind::Question {
+            schema: Some(schema),
+            ..
+        }) = asked.map(|asked| &asked.kind)
+            && let Some(mistake) = form::mistake(schema, text)
+        {
+            return Err(Refused::bad(mistake));
+        }
+    }
+    sessions.answer(&id, ask, answer, client()).await?;
+    done()
+}
+
+/// Prompts that are sent when the turns before them are over.
+pub(crate) async fn waiting(State(config): State<Arc<Config>>, Path(id): Path<String>) -> Answer {
+    let waiting = config.engine.sessions().waiting(&id).await?;
+    let prompts = waiting.prompts.iter();
+    let prompts: Vec<Value> = prompts
+        .map(|(turn, text)| json!({ "turn": turn, "text": text }))
+        .collect();
+    json_of(&prompts)
+}
+
+/// Takes a prompt back whose turn has not begun, or ends the turn.
+pub(crate) async fn take_back(
+    State(config): State<Arc<Config>>,
+    Path((id, turn)): Path<(String, u64)>,
+) -> Answer {
     let sessions = config.engine.sessions();
-    sessions.answer(&id, AskId(ask), answer, client()).await?;
+    sessions.cancel_turn(&id, TurnId(turn)).await?;
     done()
 }
 
@@ -147,7 +188,9 @@ pub(crate) async fn asks(State(config): State<Arc<Config>>) -> Answer {
     let mut asks: Vec<Value> = Vec::new();
     for session in config.engine.sessions().list(None) {
         if session.asks > 0 {
-            for ask in open_asks(&config, &session).await? {
+            // One that has ended meanwhile asks nothing.
+            let waiting = config.engine.sessions().waiting(&session.session_id).await;
+            for ask in waiting.unwrap_or_default().asks {
                 asks.push(json!({
                     "session": session.session_id,
                     "agent": session.agent_name,
@@ -157,24 +200,6 @@ pub(crate) async fn asks(State(config): State<Arc<Config>>) -> Answer {
         }
     }
     json_of(&asks)
-}
-
-async fn open_asks(config: &Config, session: &SessionView) -> Result<Vec<Ask>, EngineError> {
-    let from = session.last_seq.saturating_sub(LOOK_BACK).max(1);
-    let sessions = config.engine.sessions();
-    let mut reader = sessions.events(&session.session_id, from).await?;
-    let mut open: Vec<Ask> = Vec::new();
-    while let Some(event) = reader.try_next().await? {
-        match &event.kind {
-            EventKind::Ask(ask) => open.push(ask.clone()),
-            EventKind::AskSettled { ask, .. } => open.retain(|known| known.id != *ask),
-            _ => {}
-        }
-        if event.seq >= session.last_seq {
-            break;
-        }
-    }
-    Ok(open)
 }
 
 #[cfg(test)]

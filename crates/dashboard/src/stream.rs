@@ -33,7 +33,8 @@ use crate::{
 /// Lines taken from the journal at a time.
 const LINES: u32 = 500;
 
-/// So that both ends notice a line that is dead.
+/// How often something is sent at least, so that both ends notice a line that is dead. It is an event that the page sees;
+/// the page gives up on a line that says nothing for twice as long and a little.
 const BREATH: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Deserialize)]
@@ -135,7 +136,9 @@ pub(crate) async fn follow(
         _page: page,
     };
     let greeting = follower.event(greeting, daemon.to_string());
-    let events = Sse::new(events(follower, greeting)).keep_alive(KeepAlive::new().interval(BREATH));
+    let breath = Event::default().event("beat").data("{}");
+    let breath = KeepAlive::new().interval(BREATH).event(breath);
+    let events = Sse::new(events(follower, greeting)).keep_alive(breath);
     Ok(events.into_response())
 }
 
@@ -179,8 +182,8 @@ impl Follower {
                     Some(vec![self.event("session", text)])
                 }
                 None => {
-                    self.reader = None; // The session is over; the journal goes on.
-                    Some(Vec::new())
+                    self.reader = None; // The journal goes on.
+                    Some(vec![self.event("over", "{}".to_owned())])
                 }
             },
             changed = self.growth.changed() => changed.ok().map(|()| Vec::new()),

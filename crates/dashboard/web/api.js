@@ -1,20 +1,34 @@
 // Talking to the node: requests that say in words what went wrong, and the one stream of what happens.
 
+/** How long an answer may take: a look, and an act, which may start a program. Calls of tools name their own time. */
+const LOOK_MS = 30000, ACT_MS = 120000;
+
+/** How long the stream may be silent: the node says something each 15 seconds. And how long it may take to open. */
+const SILENCE_MS = 40000, OPEN_MS = 10000;
+
+/** Ends every look under way. */
+let looks = new AbortController();
+export function hangUp() {
+  looks.abort();
+  looks = new AbortController();
+}
+
 /** Asks the node; gives JSON or throws with words for people. */
-export async function ask(method, path, body) {
-  const options = { method, headers: {} };
+export async function ask(method, path, body, patience = method === "GET" ? LOOK_MS : ACT_MS) {
+  const end = AbortSignal.timeout(patience);
+  const options = { method, headers: {}, signal: method === "GET" ? AbortSignal.any([end, looks.signal]) : end };
   if (body !== undefined) {
     options.headers["content-type"] = "application/json";
     options.body = JSON.stringify(body);
   }
-  let answer;
+  let answer, text;
   try {
     answer = await fetch(path, options);
-  } catch {
-    throw new Error("The node does not answer. It may have stopped.");
+    text = await answer.text();
+  } catch (error) {
+    throw new Error(["TimeoutError", "AbortError"].includes(error.name) ? "The node does not answer in time. The line may be dead." : "The node does not answer. It may have stopped.");
   }
   if (answer.status === 401) throw Object.assign(new Error("You are not logged in any more. Run: agentcraft dashboard"), { isLogin: true });
-  const text = await answer.text();
   let value = null;
   try {
     value = text ? JSON.parse(text) : null;
@@ -28,27 +42,41 @@ export async function ask(method, path, body) {
   return value;
 }
 
-export const get = (path) => ask("GET", path);
-export const post = (path, body = {}) => ask("POST", path, body);
+export const get = (path, patience) => ask("GET", path, undefined, patience);
+export const post = (path, body = {}, patience) => ask("POST", path, body, patience);
 export const remove = (path) => ask("DELETE", path);
 
 /** The daemon that was last heard; another one may have lost the last events of a session. */
 let daemon = null;
 
-/** Follows the node. A break is mended by the browser, which says how far it had come. */
-export function follow({ session, from = 1, onJournal, onSession, onAnew, onMissed, onLine }) {
+/** Follows the node. A break is mended by the browser, which says how far it had come. A line that is dead without a break
+ * is not: whoever follows asks `isDead` now and then, and follows anew. */
+export function follow({ session, from = 1, onHello, onJournal, onSession, onOver, onAnew, onMissed, onLine }) {
   const query = new URLSearchParams(session ? { session, from } : {});
   if (daemon) query.set("daemon", daemon);
   const source = new EventSource(`/api/stream?${query}`);
-  source.addEventListener("open", () => onLine("connected"));
-  source.addEventListener("error", () => onLine(source.readyState === EventSource.CLOSED ? "closed" : "reconnecting"));
-  source.addEventListener("hello", (event) => { daemon = event.data; });
-  source.addEventListener("anew", (event) => {
+  let heard = Date.now(), isOpen = false;
+  const on = (name, act) => source.addEventListener(name, (event) => {
+    heard = Date.now();
+    act?.(event);
+  });
+  on("open", () => {
+    isOpen = true;
+    onLine("connected");
+  });
+  on("error", () => onLine(source.readyState === EventSource.CLOSED ? "closed" : "reconnecting"));
+  on("beat");
+  on("hello", (event) => {
+    daemon = event.data;
+    onHello();
+  });
+  on("anew", (event) => {
     daemon = event.data;
     onAnew();
   });
-  source.addEventListener("journal", (event) => onJournal(JSON.parse(event.data)));
-  source.addEventListener("session", (event) => onSession(JSON.parse(event.data)));
-  source.addEventListener("missed", () => onMissed());
-  return () => source.close();
+  on("journal", (event) => onJournal(JSON.parse(event.data)));
+  on("session", (event) => onSession(JSON.parse(event.data)));
+  on("over", () => onOver());
+  on("missed", () => onMissed());
+  return { close: () => source.close(), isDead: () => Date.now() - heard > (isOpen ? SILENCE_MS : OPEN_MS) };
 }

@@ -1,6 +1,6 @@
 // The frame of the page: which part is shown, the line to the node, and what is told when something goes wrong.
 
-import { follow, get } from "./api.js";
+import { follow, get, hangUp, post } from "./api.js";
 import { fill, make } from "./dom.js";
 import * as overview from "./views/overview.js";
 import * as agents from "./views/agents.js";
@@ -32,12 +32,20 @@ const PARTS = [
  * often a part looks at what tells nobody that it changes: clocks, logs, memory. */
 const SAY_MS = 8000, GATHER_MS = 150, AGAIN_MS = 1500, BEAT_MS = 1000;
 
+/** How long a page may be hidden before it lets go of its stream, and how long it is waited for a node that may be gone. */
+const HIDDEN_MS = 2000, THERE_MS = 4000;
+
+/** Connections that a browser has to a node: on a line that died each of them may be dead. */
+const CONNECTIONS = 6;
+
 const main = document.getElementById("main");
 const line = document.getElementById("line");
 let current = {};
 let opened = 0;
-let unfollow = () => {};
+let stream = null;
 let isBroken = false;
+/** The stream is closed and will be begun anew; nobody sees the page and it has let go of its stream. */
+let isReturning = false, isAway = false;
 
 /** Says what went wrong, for a while. */
 export function say(error) {
@@ -67,10 +75,14 @@ function tell(state) {
 }
 
 function connect(view, number) {
-  unfollow();
-  unfollow = follow({
+  isReturning = false;
+  stream?.close();
+  stream = follow({
     session: view.session,
     from: view.from?.() ?? 1,
+    // The list was read before the stream began; what happened in between is in neither.
+    onHello: () => soon(),
+    onOver: () => soon(),
     onJournal: () => soon(),
     onMissed: () => soon(),
     onAnew: () => {
@@ -89,15 +101,16 @@ function connect(view, number) {
   });
 }
 
-function again(view, number) {
+function again(view, number, tries = 1) {
+  isReturning = true;
   setTimeout(async () => {
-    if (number !== opened) return;
+    if (number !== opened || isAway) return;
     try {
-      await get("/api/overview");
-      connect(view, number);
-    } catch (error) {
-      tell(error.isLogin ? "logged out: run agentcraft dashboard" : "reconnecting");
-      again(view, number);
+      await Promise.any(Array.from({ length: tries }, () => get("/api/overview", THERE_MS)));
+      if (number === opened && !isAway) connect(view, number);
+    } catch ({ errors }) {
+      tell(errors.some(({ isLogin }) => isLogin) ? "logged out: run agentcraft dashboard" : "reconnecting");
+      again(view, number, tries);
     }
   }, AGAIN_MS);
 }
@@ -132,9 +145,64 @@ function reveal() {
   if (nav) nav.scrollLeft = link.offsetLeft - (nav.clientWidth - link.offsetWidth) / 2;
 }
 
+/** A part of the address; what was not written by this page is taken as it is. */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** Follows anew: a line that is dead looks like one where nothing happens. */
+function reconnect() {
+  if (isAway || isReturning) return;
+  stream?.close();
+  hangUp();
+  tell("reconnecting");
+  isBroken = true;
+  again(current, opened, CONNECTIONS);
+}
+
+// Browsers open six connections to a node, and each page that is open holds one. So a page that nobody sees lets go of its
+// stream, and reads everything anew when it is seen; of all that are hidden one stays, so that the node knows that somebody
+// is there to be asked. Without locks, which a browser has on a safe line alone, each of them stays.
+let seen = null;
+function hide() {
+  if (!navigator.locks) return;
+  seen = new AbortController();
+  const { signal } = seen;
+  let isOurs = false;
+  navigator.locks.request("agentcraft-hidden-page", { signal }, () => {
+    if (signal.aborted) return null;
+    isOurs = true;
+    if (isAway) comeBack();
+    return new Promise((resolve) => signal.addEventListener("abort", resolve));
+  }).catch(() => {}); // It was seen before it was its turn.
+  setTimeout(() => {
+    if (isOurs || signal.aborted) return;
+    [isAway, isReturning] = [true, false];
+    stream?.close();
+  }, HIDDEN_MS);
+}
+
+function comeBack() {
+  isAway = false;
+  connect(current, opened);
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) return hide();
+  seen?.abort();
+  if (isAway) comeBack();
+  else if (stream?.isDead()) reconnect();
+});
+addEventListener("online", reconnect);
+addEventListener("pageshow", (event) => { if (event.persisted) reconnect(); });
+
 async function open() {
   const number = opened += 1;
-  const [name, ...rest] = (location.hash.replace(/^#\/?/, "") || "overview").split("/").map(decodeURIComponent);
+  const [name, ...rest] = (location.hash.replace(/^#\/?/, "") || "overview").split("/").map(decoded);
   const [part, title, show] = PARTS.find(([known]) => known === name) ?? PARTS[0];
   for (const link of document.querySelectorAll("nav a")) {
     if (link.hash === `#/${part}`) link.setAttribute("aria-current", "page");
@@ -154,12 +222,21 @@ async function open() {
   fill(main, place);
   scrollTo(0, 0);
   if (number > 1) main.focus({ preventScroll: true });
-  connect(current, number);
+  if (!isAway) connect(current, number);
 }
 
 // A page that nobody sees looks at nothing.
-setInterval(() => {
-  if (!document.hidden && !isBroken) Promise.resolve(current.beat?.()).catch(() => {}); // The next one may work.
+let isLooking = false;
+setInterval(async () => {
+  if (stream?.isDead()) reconnect();
+  if (document.hidden || isBroken || isLooking) return;
+  isLooking = true;
+  try {
+    await current.beat?.();
+  } catch {
+    // The next one may work.
+  }
+  isLooking = false;
 }, BEAT_MS);
 
 fill(document.getElementById("parts"), PARTS.map(([name, title]) =>
@@ -168,7 +245,12 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
 });
+document.getElementById("leave").addEventListener("click", attempt(async () => {
+  await post("/logout");
+  location.reload();
+}));
 count().catch(say);
+if (document.hidden) hide();
 addEventListener("hashchange", open);
 addEventListener("resize", reveal);
 open();

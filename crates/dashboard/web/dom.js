@@ -46,10 +46,19 @@ export function keep(element, items, keyOf, render, empty) {
   const same = wanted.length === element.children.length && wanted.every((shown, index) => shown === element.children[index]);
   if (same) return;
   const focused = element.contains(document.activeElement) ? document.activeElement : null;
+  const place = [...element.children].findIndex((child) => child.contains(focused));
   element.replaceChildren(...wanted);
   if (!focused) return;
   const again = focused.isConnected ? focused : focused.id && document.getElementById(focused.id);
   if (again) again.focus();
+  // What had the focus is gone: whoever goes by keys goes on from where it was.
+  else focusOn(wanted[Math.min(Math.max(place, 0), wanted.length - 1)]);
+}
+
+/** Puts the focus on something that is no control. */
+export function focusOn(element) {
+  element.tabIndex = -1;
+  element.focus({ preventScroll: true });
 }
 
 /** A moment, as people read it. */

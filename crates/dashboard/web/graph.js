@@ -8,13 +8,20 @@ const FITS = 440;
 const SIGNS = { pending: "", "in-progress": "●", completed: "✓", failed: "✗" };
 let drawings = 0;
 
+/** Where a step leads: to what is inside it, where it goes when it succeeds, and where it goes when it fails. */
+const ways = ({ next, failure, inner = [] }) => {
+  const kinds = new Map([...inner.map((name) => [name, "inner"]), ...(failure ? [[failure, "failure"]] : []), ...next.map((name) => [name, "next"])]);
+  return [...kinds].map(([name, kind]) => ({ name, kind }));
+};
+const following = (step) => [...new Set([...step.next, ...(step.failure ? [step.failure] : []), ...(step.inner ?? [])])];
+
 /** How far down each step is: one below the last that leads to it. Ways back do not count. */
 function layers(steps) {
   const known = new Map(steps.map((step) => [step.name, step]));
   const depth = new Map();
   const back = new Set();
   const walk = (name, path) => {
-    for (const next of known.get(name).next) {
+    for (const next of following(known.get(name))) {
       if (!known.has(next)) continue;
       if (path.has(next)) {
         back.add(`${name}\n${next}`);
@@ -77,15 +84,17 @@ export function graph(workflow) {
       draw("text", { x: x + 14, y: y + 20 }, short(step.name)),
       draw("text", { class: "kind", x: x + 14, y: y + 36 }, step.kind), sign) }];
   }));
-  const lines = steps.flatMap((step) => [...new Set(step.next)].filter((next) => place.has(next)).map((next) => draw("path", {
-    d: way(place.get(step.name), place.get(next), back.has(`${step.name}\n${next}`)), "marker-end": `url(#${arrow})` })));
+  const drawn = steps.flatMap((step) => ways(step).filter(({ name }) => place.has(name)).map((to) => ({ step, ...to })));
+  const lines = drawn.map(({ step, name, kind }) => draw("path", { class: `way ${kind}`,
+    d: way(place.get(step.name), place.get(name), back.has(`${step.name}\n${name}`)), "marker-end": kind === "inner" ? null : `url(#${arrow}-${kind})` }));
+  const legend = [["failure", "dashed: when it fails"], ["inner", "dotted: steps inside"]].filter(([kind]) => drawn.some((to) => to.kind === kind));
   const far = [...place.values()];
   // Ways past other steps bend to the right of them.
   const width = Math.max(...far.map(({ x }) => x)) + WIDTH + ACROSS / 2;
   const height = Math.max(...far.map(({ y }) => y)) + HEIGHT + 6;
   const svg = draw("svg", { class: width <= FITS ? "fits" : null, width, height, viewBox: `0 0 ${width} ${height}`, role: "img" },
-    draw("defs", {}, draw("marker", { id: arrow, viewBox: "0 0 8 8", refX: 6, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" },
-      draw("path", { class: "tip", d: "M 0 0 L 8 4 L 0 8 z" }))), lines, [...boxes.values()].map(({ box }) => box));
+    draw("defs", {}, ["next", "failure"].map((kind) => draw("marker", { id: `${arrow}-${kind}`, viewBox: "0 0 8 8", refX: 6, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" },
+      draw("path", { class: `tip ${kind}`, d: "M 0 0 L 8 4 L 0 8 z" })))), lines, [...boxes.values()].map(({ box }) => box));
   const tell = () => svg.setAttribute("aria-label",
     `Steps of ${workflow.name}: ${[...states].map(([name, state]) => `${name} ${state}`).join(", ")}`);
   tell();
@@ -101,16 +110,26 @@ export function graph(workflow) {
     known.sign.textContent = SIGNS[state] ?? "";
     tell();
   };
+  /** The step at the top in which a step is. */
+  const outermost = (name) => {
+    let [at, left] = [name, steps.length];
+    for (let outer = name; outer && left; left -= 1) {
+      at = outer;
+      outer = steps.find(({ inner = [] }) => inner.includes(at))?.name;
+    }
+    return steps.find((step) => step.name === at);
+  };
+  const isEnd = (name) => steps.some((step) => step.name === name && step.kind === "terminal");
   return {
-    element: make("div", { class: "graph", tabindex: "0", role: "group", "aria-label": `Steps of ${workflow.name}` }, svg),
+    element: make("div", {}, make("div", { class: "graph", tabindex: "0", role: "group", "aria-label": `Steps of ${workflow.name}` }, svg),
+      legend.length ? make("p", { class: "legend" }, legend.map(([, words]) => words).join(" · ")) : null),
     colour: paint,
     /** The run is over: an end that follows from the last step is coloured, where it can be no other. */
     finish(isGood) {
-      const step = steps.find(({ name }) => name === latest);
-      const ends = (step?.next ?? []).filter((name) => steps.some((end) => end.name === name && end.kind === "terminal"));
-      // Next steps are in order: where it goes when it succeeds, then where it goes when it fails.
-      const end = ends.length > 1 && step.next.length === 2 ? ends[states.get(latest) === "failed" ? 1 : 0] : ends.length === 1 ? ends[0] : null;
-      if (end) paint(end, isGood ? "completed" : "failed");
+      const step = latest ? outermost(latest) : null;
+      if (!step) return;
+      const ends = states.get(step.name) === "failed" ? [step.failure].filter(isEnd) : [...new Set(step.next)].filter(isEnd);
+      if (ends.length === 1) paint(ends[0], isGood ? "completed" : "failed");
       else if (!isGood && states.get(latest) === "in-progress") paint(latest, "failed");
     },
   };

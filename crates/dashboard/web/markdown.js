@@ -2,45 +2,76 @@
 
 import { make } from "./dom.js";
 
-const INLINE = /(`+)(.+?)\1|\*\*(.+?)\*\*|(?<![\w*])\*([^*\s](?:[^*]*[^*\s])?)\*(?![\w*])|\[([^\]\n]+)\]\((https?:\/\/[^\s)]+)\)|(https?:\/\/[^\s<>)\]]+)/;
+/** What is inside words, the earliest first. A name such as snake_case_name has no emphasis in it. */
+const INLINE = new RegExp([
+  String.raw`\\(?<escaped>[\\\x60*_{}\[\]()#+\-.!|<>~\n])`,
+  String.raw`(?<tick>\x60+)(?!\x60)(?<code>.*?[^\x60])\k<tick>(?!\x60)`,
+  String.raw`\*\*\*(?<both>\S|\S.*?\S)\*\*\*`,
+  String.raw`\*\*(?<strong>\S|\S.*?\S)\*\*`,
+  String.raw`(?<!\w)__(?<bold>\S|\S.*?\S)__(?!\w)`,
+  String.raw`(?<![\w*])\*(?<soft>[^*\s](?:[^*]*[^*\s])?)\*(?![\w*])`,
+  String.raw`(?<!\w)_(?<em>[^_\s](?:[^_]*[^_\s])?)_(?!\w)`,
+  String.raw`~~(?<gone>\S|\S.*?\S)~~`,
+  String.raw`(?<image>!?)\[(?<words>[^\]\n]*)\]\((?<target>[^\s()]+(?:\([^\s()]*\)[^\s()]*)*)(?:\s+"[^"\n]*")?\)`,
+  String.raw`(?<bare>https?:\/\/[^\s<>)\]]*[^\s<>)\].,;:!?'"])`,
+].join("|"));
+
+/** A way out of the page is a link; what is only on the agent's machine is named. An image is not loaded from anywhere. */
+function link({ image, words, target }) {
+  const name = words || target;
+  const shown = image ? ["image: ", ...inline(name)] : inline(name);
+  return /^(https?:|mailto:)/i.test(target) ? make("a", { href: target, target: "_blank", rel: "noopener noreferrer" }, shown)
+    : [shown, name === target ? null : [" ", make("code", {}, target)]];
+}
 
 /** Words with code, emphasis and links in them. */
 export function inline(text) {
   const parts = [];
   let rest = text;
   for (let found = INLINE.exec(rest); found; found = INLINE.exec(rest)) {
-    const [whole, , code, strong, soft, words, target, bare] = found;
+    const { escaped, code: written, both, strong, bold, soft, em, gone, target, bare } = found.groups;
     parts.push(rest.slice(0, found.index));
-    if (code !== undefined) parts.push(make("code", {}, code));
-    else if (strong !== undefined) parts.push(make("strong", {}, inline(strong)));
-    else if (soft !== undefined) parts.push(make("em", {}, inline(soft)));
-    else parts.push(make("a", { href: target ?? bare, target: "_blank", rel: "noopener noreferrer" }, words ?? bare));
-    rest = rest.slice(found.index + whole.length);
+    if (escaped !== undefined) parts.push(escaped);
+    else if (written !== undefined) parts.push(make("code", {}, written.replace(/^ (.*\S.*) $/, "$1")));
+    else if (both !== undefined) parts.push(make("strong", {}, make("em", {}, inline(both))));
+    else if ((strong ?? bold) !== undefined) parts.push(make("strong", {}, inline(strong ?? bold)));
+    else if ((soft ?? em) !== undefined) parts.push(make("em", {}, inline(soft ?? em)));
+    else if (gone !== undefined) parts.push(make("del", {}, inline(gone)));
+    else if (target !== undefined) parts.push(link(found.groups));
+    else parts.push(make("a", { href: bare, target: "_blank", rel: "noopener noreferrer" }, bare));
+    rest = rest.slice(found.index + found[0].length);
   }
   parts.push(rest);
   return parts;
 }
 
-const cells = (row) => row.trim().replace(/^\||\|$/g, "").split("|").map((cell) => cell.trim());
+const cells = (row) => row.trim().replace(/^\||(?<!\\)\|$/g, "").split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
 
 /** Blocks that begin with a line, and how many lines they take. */
 const BLOCKS = [
   (lines) => {
-    const fence = /^\s*(```+|~~~+)\s*(\S*)/.exec(lines[0]);
+    const fence = /^(\s*)(`{3,}|~{3,})\s*([^\s`]*)([^`]*)$/.exec(lines[0]);
     if (!fence) return null;
-    const end = lines.findIndex((line, index) => index > 0 && line.trim().startsWith(fence[1]));
-    const body = lines.slice(1, end < 0 ? undefined : end);
-    return [code(body.join("\n"), fence[2]), end < 0 ? lines.length : end + 1];
+    const [, indent, mark, language] = fence;
+    // Only a fence that is as long ends it, so that a fence can be shown in one.
+    const ends = (line) => line.trim().startsWith(mark) && !line.trim().replaceAll(mark[0], "");
+    const end = lines.findIndex((line, index) => index > 0 && ends(line));
+    const body = lines.slice(1, end < 0 ? undefined : end).map((line) => (line.startsWith(indent) ? line.slice(indent.length) : line));
+    return [code(body.join("\n"), language), end < 0 ? lines.length : end + 1];
   },
   (lines) => {
-    const heading = /^(#{1,6})\s+(.*)/.exec(lines[0]);
+    const heading = /^(#{1,6})\s+(.*?)(?:\s+#+)?\s*$/.exec(lines[0]);
     // Not a heading of the page: its order is not for an agent to decide.
     return heading && [make("p", { class: `heading h${heading[1].length}` }, make("strong", {}, inline(heading[2]))), 1];
   },
+  (lines) => (/^=+\s*$/.test(lines[1] ?? "") ? [make("p", { class: "heading h1" }, make("strong", {}, inline(lines[0]))), 2] : null),
   (lines) => (/^\s*([-*_])(\s*\1){2,}\s*$/.test(lines[0]) ? [make("hr"), 1] : null),
-  (lines) => many(lines, /^\s*>\s?(.*)/, (rows) => make("blockquote", {}, markdown(rows.join("\n")))),
-  (lines) => many(lines, /^\s*[-*+]\s+(.*)/, (rows) => make("ul", {}, rows.map((row) => make("li", {}, inline(row))))),
-  (lines) => many(lines, /^\s*\d+[.)]\s+(.*)/, (rows) => make("ol", {}, rows.map((row) => make("li", {}, inline(row))))),
+  (lines) => {
+    const end = lines.findIndex((line) => !/^\s*>/.test(line));
+    const rows = end < 0 ? lines : lines.slice(0, end);
+    return rows.length ? [make("blockquote", {}, markdown(rows.map((row) => row.replace(/^\s*>\s?/, "")).join("\n"))), rows.length] : null;
+  },
+  (lines) => list(lines),
   (lines) => {
     if (!/\|/.test(lines[0]) || !/^\s*\|?[\s:|-]*-[\s:|-]*$/.test(lines[1] ?? "") || !lines[1].includes("|")) return null;
     let end = 2;
@@ -51,17 +82,49 @@ const BLOCKS = [
   },
 ];
 
-function many(lines, pattern, build) {
-  const rows = [];
-  for (const line of lines) {
-    const found = pattern.exec(line);
-    if (found) rows.push(found[1]);
-    else if (rows.length && /^\s{2,}\S/.test(line)) rows[rows.length - 1] += `\n${line.trim()}`;
-    else break;
+const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])(?:(\s+)(.*)|)$/;
+const indentOf = (line) => /^\s*/.exec(line)[0].length;
+
+/** A list: its items go on over empty lines as long as what follows is indented or is the next item. */
+function list(lines) {
+  const first = ITEM.exec(lines[0]);
+  if (!first) return null;
+  const [, indent, mark] = first;
+  const isOrdered = /\d/.test(mark);
+  const items = [];
+  let [taken, inside, isLoose] = [0, 0, false];
+  for (let index = 0; index < lines.length; index += 1) {
+    const line = lines[index];
+    if (!line.trim()) continue;
+    const item = ITEM.exec(line);
+    const isNext = item && item[1].length < (inside || indent.length + 1) && item[1].length >= indent.length && item[2].at(-1) === mark.at(-1);
+    const gap = index > taken;
+    if (isNext) {
+      inside = item[1].length + item[2].length + Math.min(item[3]?.length ?? 1, 4);
+      isLoose ||= gap;
+      items.push([item[4] ?? ""]);
+    } else if (indentOf(line) >= Math.min(inside, indent.length + 2)) {
+      if (gap) items.at(-1).push("");
+      items.at(-1).push(line.slice(Math.min(indentOf(line), inside)));
+    } else {
+      break;
+    }
+    taken = index + 1;
   }
-  if (!rows.length) return null;
-  const taken = rows.reduce((sum, row) => sum + row.split("\n").length, 0);
-  return [build(rows), taken];
+  const start = Number.parseInt(mark, 10);
+  return [make(isOrdered ? "ol" : "ul", { start: isOrdered && start !== 1 ? start : null }, items.map((rows) => entry(rows, isLoose))), taken];
+}
+
+const BOXES = { " ": ["☐", "open"], x: ["☑", "done"], X: ["☑", "done"] };
+
+/** An item: blocks of its own. Words that are alone in it, or in a list without empty lines, are no paragraph. */
+function entry([first, ...more], isLoose) {
+  const task = /^\[([ xX])\]\s+(.*)$/.exec(first);
+  const blocks = markdown([task ? task[2] : first, ...more].join("\n"));
+  const parts = isLoose || blocks.filter(({ tagName }) => tagName === "P").length > 1 ? blocks : blocks.flatMap((block) => (block.className === "" && block.tagName === "P" ? [...block.childNodes] : [block]));
+  if (!task) return make("li", {}, parts);
+  const [sign, word] = BOXES[task[1]];
+  return make("li", { class: "task" }, make("span", { role: "img", "aria-label": word }, sign), " ", parts);
 }
 
 /** A block of code, which a keyboard can scroll. */

@@ -3,12 +3,14 @@
 import { post } from "./api.js";
 import { attempt } from "./app.js";
 import { diff } from "./diff.js";
-import { fill, make, moment, tag } from "./dom.js";
+import { facts, fill, focusOn, make, moment, tag } from "./dom.js";
+import { fields } from "./form.js";
 import { graph } from "./graph.js";
 import { code, markdown } from "./markdown.js";
 
-/** Letters of a tool's output that are shown at once. */
-const OUTPUT_MAX = 20000;
+/** Letters of a tool's output, names and places in what it was given that are shown; what is left out is told. And letters
+ * that are a line. */
+const OUTPUT_MAX = 20000, SHOWN_MAX = 60, LINE_MAX = 200;
 
 /** Painting takes at most one part in so many of the time, however long a text has become. */
 const PAINT_SHARE = 6;
@@ -16,13 +18,28 @@ const PAINT_SHARE = 6;
 /** Letters that may be painted again and again; a longer paragraph is cut at a line. */
 const TAIL_MAX = 8000;
 
-/** Where a growing text is settled: after its last block that is over. Nothing that comes can change what is before. */
+/** Lines that may belong to the block before, though a line between them is empty: items, code of an item, quotes, rows. */
+const GOES_ON = /^[\s\-*+>|\d]/;
+
+/** Where a growing text is settled: at its last block, if nothing that comes can change what is before it. */
 export function settled(text) {
-  const blank = text.lastIndexOf("\n\n");
-  const end = blank < 0 && text.length > TAIL_MAX ? text.lastIndexOf("\n") : blank;
-  if (end < 0) return 0;
-  const fences = text.slice(0, end).match(/^\s*(```|~~~)/gm)?.length ?? 0;
-  return fences % 2 ? 0 : end + (end === blank ? 2 : 1);
+  let [fence, isBlank, at, sure, likely] = [null, false, 0, 0, 0];
+  for (const line of text.split("\n")) {
+    const mark = /^\s*(`{3,}|~{3,})(.*)$/.exec(line);
+    if (fence) {
+      if (mark && mark[1].startsWith(fence) && !mark[2].trim()) fence = null;
+    } else {
+      if (isBlank && line.trim()) {
+        likely = at;
+        if (!GOES_ON.test(line)) sure = at;
+      }
+      if (mark && !mark[2].includes("`")) fence = mark[1];
+    }
+    isBlank = !line.trim();
+    at += line.length + 1;
+  }
+  if (sure || fence || text.length <= TAIL_MAX) return sure;
+  return likely || text.lastIndexOf("\n") + 1;
 }
 
 /** The transcript of a session. `workflows` are those whose steps are drawn when a turn runs one. */
@@ -31,6 +48,9 @@ export function transcript(session, workflows, onBusy) {
   const tools = new Map();
   const asks = new Map();
   let last = 0, open = null, turn = null, painted = false;
+
+  /** The same in view, whoever answers: what an ask is about may have been told with the call before it. */
+  const whole = (asked) => (asked.tool ? { ...asked, tool: { ...tools.get(asked.tool.id)?.state, ...asked.tool } } : asked);
 
   // What came in one frame is painted once, and a long text less often.
   let restUntil = 0;
@@ -82,7 +102,7 @@ export function transcript(session, workflows, onBusy) {
 
   const kinds = {
     "turn-started": (event) => {
-      turn = { prompt: event.prompt, spent: null };
+      turn = { number: event.turn, prompt: event.prompt, spent: null };
       add(make("article", { class: "said me" }, make("p", { class: "who" }, "Prompt ", moment(event.at)), make("div", { class: "body" }, markdown(event.prompt))));
       onBusy(true);
     },
@@ -94,16 +114,23 @@ export function transcript(session, workflows, onBusy) {
     "tool-call": (event) => tool(event),
     "tool-update": (event) => tool(event),
     plan: (event) => plan(event),
-    ask: (event) => asks.set(event.id, add(make("article", { class: "said ask" }, make("p", { class: "who" }, "The agent asks"), question(session, event, { isShown: tools.has(event.tool?.id) })))),
+    ask: (event) => asks.set(event.id, add(make("article", { class: "said ask" }, make("p", { class: "who" }, "The agent asks"), question(session, whole(event), { isShown: tools.has(event.tool?.id) })))),
     "ask-settled": (event) => {
       const box = asks.get(event.ask);
       if (!box) return;
       const words = { option: "Answered", text: "Answered", declined: "Declined" }[event.answer.answer] ?? "Over";
+      const isHere = box.contains(document.activeElement);
       box.classList.add("settled");
       box.querySelector(".answers")?.replaceWith(make("p", { class: "soft" }, `${words}${event.by ? ` by ${event.by}` : ""}${event.answer.id ? `: ${event.answer.id}` : ""}.`));
+      if (isHere) focusOn(box);
     },
     "turn-ended": (event) => {
       const { reason, message } = event.stop;
+      if (reason === "cancelled" && event.turn !== turn?.number) {
+        // It never began, and another one may be running.
+        add(make("p", { class: "notice" }, "A prompt that waited was taken back."));
+        return onBusy(null);
+      }
       turn?.graph?.finish(reason === "end-turn");
       const spent = turn?.spent ? ` · ${turn.spent.inputTokens ?? 0} tokens in, ${turn.spent.outputTokens ?? 0} out` : "";
       const words = reason === "end-turn" ? `The turn is over${spent}` : `The turn ended: ${message ?? reason}${spent}`;
@@ -120,10 +147,13 @@ export function transcript(session, workflows, onBusy) {
       tools.set(key, known);
     }
     for (const [name, value] of Object.entries(event)) if (value != null) known.state[name] = value;
-    const { title, status, content = [], kind } = known.state;
+    const { title, status, content = [], kind, input, output, locations } = known.state;
+    const isOpen = known.box.querySelector("details")?.open;
     known.box.dataset.status = status;
     fill(known.box, make("p", { class: "line" }, make("span", { class: "kind" }, kind ?? "tool"), make("strong", { class: "grow" }, title ?? key),
-      tag(status === "in-progress" ? "running" : status ?? "pending")), content.map(shown));
+      tag(status === "in-progress" ? "running" : status ?? "pending")), content.map(shown),
+    input || output || locations?.length ? make("details", { class: "more", open: isOpen }, make("summary", {}, "Input and output"),
+      given({ input, locations }), output ? [make("p", { class: "who" }, "Output"), json(output)] : null) : null);
     if (status === "failed") turn?.graph?.colour(key.replace(/#\d+$/, ""), "failed");
     paint();
   }
@@ -135,7 +165,7 @@ export function transcript(session, workflows, onBusy) {
     if (!turn.planned) {
       turn.planned = add(make("article", { class: "said plan" }));
       turn.graph = workflow && workflow.steps.length ? graph(workflow) : null;
-      fill(turn.planned, make("p", { class: "who" }, workflow ? `Workflow ${name}` : "Plan"), turn.graph?.element);
+      fill(turn.planned, make("p", { class: "who" }, turn.graph ? `Workflow ${name}` : "Plan"), turn.graph?.element);
     }
     if (turn.graph) {
       for (const entry of event.entries) {
@@ -169,14 +199,57 @@ export function transcript(session, workflows, onBusy) {
   };
 }
 
+/** Letters that change how others look, or are not seen at all, are named: what is approved is what is read. */
+const visible = (text) => text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
+  (letter) => `[U+${letter.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}]`);
+
+const bounded = (text) => visible(text.length > OUTPUT_MAX ? `${text.slice(0, OUTPUT_MAX)}\n… ${text.length - OUTPUT_MAX} more letters` : text);
+
 function shown(content) {
   if (content.type === "diff") return diff(content);
   if (content.type !== "text") return null;
-  const { text } = content;
-  return code(text.length > OUTPUT_MAX ? `${text.slice(0, OUTPUT_MAX)}\n… ${text.length - OUTPUT_MAX} more letters` : text);
+  return code(bounded(content.text));
 }
 
-/** What is asked, with a way to answer it. `isShown` says that what it is about is in view already. */
+/** A long text is one that a keyboard can scroll. */
+const long = (text) => (text.length > LINE_MAX || text.includes("\n") ? code(text) : text);
+
+/** JSON text: an object as names and values, anything else as it is written. */
+function json(text) {
+  let value;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return code(bounded(text));
+  }
+  if (typeof value === "string") return code(bounded(value));
+  if (!value || typeof value !== "object" || Array.isArray(value)) return code(bounded(JSON.stringify(value, null, 2)));
+  const pairs = Object.entries(value);
+  const written = (part) => bounded(typeof part === "string" ? part || "\"\"" : JSON.stringify(part, null, 2));
+  const rows = pairs.slice(0, SHOWN_MAX).map(([name, part]) => [visible(name.slice(0, LINE_MAX)), long(written(part))]);
+  return [facts(rows), pairs.length > SHOWN_MAX ? make("p", { class: "soft" }, `… ${pairs.length - SHOWN_MAX} more`) : null];
+}
+
+/** What a tool is given, and where it acts. */
+function given({ input, locations = [] }) {
+  return [
+    locations.length ? make("ul", { class: "chips", "aria-label": "Where" }, locations.slice(0, SHOWN_MAX).map(({ path, line }) =>
+      make("li", {}, bounded(path) + (line ? `:${line}` : ""))), locations.length > SHOWN_MAX ? make("li", {}, `… ${locations.length - SHOWN_MAX} more`) : null) : null,
+    input ? make("div", { class: "given", role: "group", "aria-label": "What it is given" }, json(input)) : null,
+  ];
+}
+
+/** The fields of a question that wants more than a line; nothing for the others. */
+function formOf(schema) {
+  try {
+    const form = fields(JSON.parse(schema ?? "null"));
+    return form.labels.length ? form : null;
+  } catch {
+    return null;
+  }
+}
+
+/** What is asked, with a way to answer it. `isShown` says that what would be changed is in view already. */
 export function question(session, ask, { isShown = false, after = () => {} } = {}) {
   const path = `/api/sessions/${encodeURIComponent(session)}/asks/${encodeURIComponent(ask.id)}`;
   const reply = (answer) => attempt(async () => {
@@ -185,19 +258,23 @@ export function question(session, ask, { isShown = false, after = () => {} } = {
   });
   if (ask.ask === "permission") {
     const looks = { "allow-once": ask.destructive ? "danger" : "main", "allow-always": ask.destructive ? "danger" : "" };
+    const { tool } = ask;
     return [
-      make("p", { class: "line" }, make("span", { class: "kind" }, ask.tool.kind), make("strong", { class: "grow" }, ask.tool.title),
+      make("p", { class: "line" }, make("span", { class: "kind" }, tool.kind), make("strong", { class: "grow" }, visible(tool.title)),
+        tool.name && tool.name !== tool.title ? make("code", {}, visible(tool.name)) : null,
         ask.destructive ? make("span", { class: "tag bad destructive" }, "cannot be undone") : null),
-      isShown ? null : (ask.tool.content ?? []).map(shown),
+      given(tool),
+      isShown ? null : (tool.content ?? []).map(shown),
       make("div", { class: "answers" }, ask.options.map((option) =>
         make("button", { class: looks[option.kind] ?? "", onclick: reply(() => ({ answer: "option", id: option.id })) }, option.name))),
     ];
   }
-  const input = make("input", { name: "answer", autocomplete: "off" });
-  return [
-    make("div", {}, markdown(ask.text)),
-    make("form", { class: "inline answers", onsubmit: reply(() => ({ answer: "text", text: input.value })) },
-      make("label", {}, "Answer", input), make("button", { class: "main" }, "Answer"),
-      make("button", { type: "button", onclick: reply(() => ({ answer: "declined" })) }, "Decline")),
-  ];
+  const wanted = formOf(ask.schema);
+  const input = wanted ? null : make("input", { name: "answer", autocomplete: "off" });
+  const said = () => (wanted ? JSON.stringify(wanted.read(form)) : input.value);
+  const form = make("form", { class: wanted ? "answers fields" : "inline answers", onsubmit: reply(() => ({ answer: "text", text: said() })) },
+    wanted ? wanted.labels : make("label", {}, "Answer", input),
+    make("div", { class: "acts" }, make("button", { class: "main" }, "Answer"),
+      make("button", { type: "button", onclick: reply(() => ({ answer: "declined" })) }, "Decline")));
+  return [make("div", {}, markdown(ask.text)), form];
 }

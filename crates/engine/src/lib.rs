@@ -36,7 +36,7 @@ pub use records::{Batch, Keep, Note, Records, Stored, Which};
 pub use session::{
     About, Answers, AttachAs, Backlog, Clash, CreateSession, EventReader, Expects, FirstTurn, Lent,
     NativeAnswer, NativeMessage, NativeOpen, NativeRequest, NativeSession, OpenConversation,
-    OpenError, Prompt, SessionView, Sessions, Thread, TurnOutcome,
+    OpenError, Prompt, SessionView, Sessions, Thread, TurnOutcome, Waiting,
 };
 pub use store::{JournalQuery, JournalRow};
 pub use tools::{

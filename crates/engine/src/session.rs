@@ -18,7 +18,7 @@ pub use native::{
 };
 pub use reader::EventReader;
 pub(crate) use record::SessionRecord;
-pub use record::SessionView;
+pub use record::{SessionView, Waiting};
 pub(crate) use sessions::is_own;
 pub use sessions::{Answers, AttachAs, CreateSession, FirstTurn, Prompt, Sessions, TurnOutcome};
 pub(crate) use task::{Surroundings, spares};

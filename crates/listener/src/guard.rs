@@ -11,7 +11,7 @@ use std::{
 use axum::{
     body::HttpBody,
     extract::{ConnectInfo, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -22,10 +22,11 @@ use crate::{
     audit::{Act, Audit},
     hosts::Hosts,
     rate::{Pace, RateLimit},
+    welcome,
 };
 
-/// The cookie of a browser that has logged in.
-pub const COOKIE: &str = "agentcraft_session";
+/// What the cookie of a browser that has logged in is called, before the port.
+const COOKIE: &str = "agentcraft_session";
 
 /// For clients that need `Authorization` for something else.
 const TOKEN_HEADER: &str = "x-agentcraft-token";
@@ -121,7 +122,7 @@ impl Guard {
     /// Who asks, and with which token; nobody for a path that is open and brings no token.
     fn admit(&self, request: &Request, from: IpAddr) -> Result<Option<Admitted>, Refusal> {
         let headers = request.headers();
-        let host = host(request).ok_or(Refusal::UnknownHost)?;
+        let host = host(headers, request.uri()).ok_or(Refusal::UnknownHost)?;
         if !self.hosts.is_ours(host) {
             return Err(Refusal::UnknownHost);
         }
@@ -132,7 +133,7 @@ impl Guard {
             let origin: String = origin.chars().take(128).collect();
             return Err(Refusal::ForeignOrigin { origin });
         }
-        let shown = shown(headers);
+        let shown = shown(headers, host);
         let cookie_may_act = origin.is_some()
             || is_safe(request.method())
             || headers.get("sec-fetch-site").map(as_text).as_deref() == Some("same-origin");
@@ -189,6 +190,7 @@ pub(crate) async fn guard(
     if let Some(answer) = preflight(&guard, &request) {
         return answer;
     }
+let wants_page = path == "/" && welcome::is_wanted(&method, request.headers());
     let (caller, token) = match guard.admit(&request, from) {
         Ok(admitted) => admitted.unzip(),
         Err(refusal) => {
@@ -196,7 +198,12 @@ pub(crate) async fn guard(
             return match guard.strangers.take(&from_text, Instant::now()) {
                 Ok(()) => {
                     guard.audit.refused(act("nobody"), refusal.code());
-                    refusal.into_response()
+                    match refusal {
+                        Refusal::NoToken | Refusal::BadToken if wants_page => {
+                            welcome::page(refusal.status(), welcome::NOT_LOGGED_IN)
+                        }
+                        refusal => refusal.into_response(),
+                    }
                 }
                 Err(after) => Refusal::TooMany { after }.into_response(),
             };
@@ -222,7 +229,11 @@ pub(crate) async fn guard(
     } else if !is_safe(&method) {
         guard.audit.call(act(&who), status.as_u16());
     }
-    finish(response, origin)
+    match status {
+        // Where everybody may ask agents, not everybody may see the page.
+        StatusCode::FORBIDDEN if wants_page => welcome::page(status, welcome::NOT_LOGGED_IN),
+        _ => finish(response, origin),
+    }
 }
 
 /// The same care for every answer, whoever gave it.
@@ -265,7 +276,7 @@ fn preflight(guard: &Guard, request: &Request) -> Option<Response> {
     if request.method() != Method::OPTIONS || !wanted {
         return None;
     }
-    let host = host(request).filter(|host| guard.hosts.is_ours(host))?;
+    let host = host(headers, request.uri()).filter(|host| guard.hosts.is_ours(host))?;
     if !guard.hosts.may_call(&as_text(origin), guard.scheme, host) {
         return None;
     }
@@ -290,18 +301,26 @@ fn preflight(guard: &Guard, request: &Request) -> Option<Response> {
     Some(finish(response, Some(origin.clone())))
 }
 
-fn host(request: &Request) -> Option<&str> {
-    let header = request.headers().get(header::HOST);
-    match header {
+/// The name and port that the request was sent to.
+pub(crate) fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
+    match headers.get(header::HOST) {
         Some(host) => host.to_str().ok(),
-        None => request
-            .uri()
-            .authority()
-            .map(|authority| authority.as_str()),
+        None => uri.authority().map(|authority| authority.as_str()),
     }
 }
 
-fn shown(headers: &HeaderMap) -> Shown {
+/// What our cookie is called at an address. Browsers keep cookies by host and not by port, so without the port two nodes
+/// of one machine, or at the ends of two tunnels, would log each other out.
+pub(crate) fn cookie_name(host: &str) -> String {
+    let port = host.rsplit_once(':').map(|(_, port)| port);
+    let is_port = |port: &&str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    match port.filter(is_port) {
+        Some(port) => format!("{COOKIE}_{port}"),
+        None => COOKIE.to_owned(),
+    }
+}
+
+fn shown(headers: &HeaderMap, host: &str) -> Shown {
     let bearer = headers.get(header::AUTHORIZATION).map(as_text);
     let bearer = bearer.as_deref().and_then(|value| {
         let (scheme, token) = value.split_once(' ')?;
@@ -313,11 +332,12 @@ fn shown(headers: &HeaderMap) -> Shown {
     if let Some(token) = bearer.or(own) {
         return Shown::Token(token);
     }
-    cookie(headers).map_or(Shown::Nothing, Shown::Cookie)
+    cookie(headers, host).map_or(Shown::Nothing, Shown::Cookie)
 }
 
 /// The value of our cookie.
-pub(crate) fn cookie(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn cookie(headers: &HeaderMap, host: &str) -> Option<String> {
+    let ours = cookie_name(host);
     let lines = headers.get_all(header::COOKIE).iter().map(as_text);
     lines
         .flat_map(|line| {
@@ -327,7 +347,7 @@ pub(crate) fn cookie(headers: &HeaderMap) -> Option<String> {
         })
         .find_map(|pair| {
             let (name, value) = pair.split_once('=')?;
-            (name == COOKIE).then(|| value.to_owned())
+            (name == ours).then(|| value.to_owned())
         })
 }
 
@@ -344,5 +364,20 @@ fn passer_by(from: IpAddr) -> Caller {
     Caller {
         name: format!("open:{from}"),
         rights: Rights::Only(BTreeSet::from_iter(rights)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_port_has_a_cookie_of_its_own() {
+        let check = |host, expected| assert_eq!(cookie_name(host), expected, "{host}");
+        check("127.0.0.1:7461", "agentcraft_session_7461");
+        check("localhost:7462", "agentcraft_session_7462");
+        check("[::1]:7420", "agentcraft_session_7420");
+        check("node.example", "agentcraft_session");
+        check("[::1]", "agentcraft_session");
     }
 }

@@ -18,11 +18,11 @@ mod secret;
 mod tls;
 mod tokens;
 mod traffic;
+mod welcome;
 
 #[cfg(test)]
 mod listener_tests;
 
-pub use guard::COOKIE;
 pub use listener::{Listener, ListenerConfig, ListenerError, Trust};
 pub use refusal::Refusal;
 pub use tls::{Tls, TlsError};

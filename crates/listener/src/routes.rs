@@ -6,7 +6,7 @@ use axum::{
     Extension, Json, Router,
     body::Bytes,
     extract::{Path, Query, State, rejection::QueryRejection},
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
     routing::{delete, get, post},
 };
@@ -14,11 +14,7 @@ use engine::{Caller, Rights};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::{
-    NewToken, Refusal, TokenError, Tokens,
-    guard::{self, COOKIE},
-    login::COOKIE_LIFE,
-};
+use crate::{NewToken, Refusal, TokenError, Tokens, guard, login::COOKIE_LIFE, welcome};
 
 /// The right to make tokens and login links; only the owner has it unless a token names it.
 const RIGHT: &str = "tokens";
@@ -47,6 +43,8 @@ struct Code {
 
 async fn log_in(
     State(own): State<Arc<Own>>,
+    headers: HeaderMap,
+    uri: Uri,
     query: Result<Query<Code>, QueryRejection>,
 ) -> Response {
     let cookie = match query {
@@ -54,6 +52,9 @@ async fn log_in(
         Err(_) => None,
     };
     let Some(cookie) = cookie else {
+        if welcome::is_wanted(&Method::GET, &headers) {
+            return welcome::page(StatusCode::BAD_REQUEST, welcome::LINK_OVER);
+        }
         let what = "this link was used already or is too old; ask the command line for another";
         return Refusal::Invalid {
             what: what.to_owned(),
@@ -61,17 +62,19 @@ async fn log_in(
         .into_response();
     };
     let mut response = redirect_home();
-    let value = cookie_header(&cookie, COOKIE_LIFE, own.secure);
+    let host = guard::host(&headers, &uri).unwrap_or_default();
+    let value = cookie_header(host, &cookie, COOKIE_LIFE, own.secure);
     response.headers_mut().insert(header::SET_COOKIE, value);
     response
 }
 
-async fn log_out(State(own): State<Arc<Own>>, headers: HeaderMap) -> Response {
-    if let Some(cookie) = guard::cookie(&headers) {
+async fn log_out(State(own): State<Arc<Own>>, headers: HeaderMap, uri: Uri) -> Response {
+    let host = guard::host(&headers, &uri).unwrap_or_default();
+    if let Some(cookie) = guard::cookie(&headers, host) {
         own.tokens.logins().log_out(&cookie).await;
     }
     let mut response = StatusCode::NO_CONTENT.into_response();
-    let value = cookie_header("", Duration::ZERO, own.secure);
+    let value = cookie_header(host, "", Duration::ZERO, own.secure);
     response.headers_mut().insert(header::SET_COOKIE, value);
     response
 }
@@ -86,10 +89,11 @@ fn redirect_home() -> Response {
     (StatusCode::SEE_OTHER, headers).into_response()
 }
 
-fn cookie_header(value: &str, life: Duration, secure: bool) -> HeaderValue {
+fn cookie_header(host: &str, value: &str, life: Duration, secure: bool) -> HeaderValue {
+    let name = guard::cookie_name(host);
     let secure = if secure { "; Secure" } else { "" };
     let text = format!(
-        "{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}{secure}",
+        "{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}{secure}",
         life.as_secs()
     );
     HeaderValue::from_str(&text).expect("the value is base64")

@@ -60,7 +60,7 @@ impl Faces<'_> {
         listener.mount(dashboard::router(dashboard::Config {
             engine: self.engine.clone(),
             runs: self.endpoints.run_records().clone(),
-            workflows: offered_workflows(self.config, self.engine),
+            workflows: offered_workflows(self.config),
             version: VERSION.to_owned(),
             name: node_name(self.config),
             tasks: self.tasks.child(),
@@ -358,40 +358,41 @@ pub(crate) fn node_name(config: &Config) -> String {
     name.unwrap_or_else(platform::system::hostname)
 }
 
-/// The workflows that every agent of the node can run, with the agent that runs them.
-fn offered_workflows(config: &Config, engine: &Engine) -> Workflows {
-    let (folder, engine) = (config.configs_dir.clone(), engine.clone());
+/// The workflows of the node; the target `workflow:NAME` runs one.
+fn offered_workflows(config: &Config) -> Workflows {
+    let folder = config.configs_dir.clone();
     let shelf = runner::Shelf {
         chosen: None,
         shared: vec![folder.join("workflows")],
         user: None,
     };
     Workflows::new(move || {
-        let agents = engine.agents();
-        let agent = agents.iter().find(|agent| agent.backend_type == "workflow");
-        let agent = agent.map(|agent| agent.name.clone());
         let found = shelf.list(&folder);
         let plans = found
             .iter()
             .filter_map(|found| Some((found, found.plan(&folder).ok()?)));
         plans
-            .map(|(found, plan)| described(&found.name, &plan, agent.as_deref()))
+            .map(|(found, plan)| described(&found.name, &plan))
             .collect()
     })
 }
 
-fn described(name: &str, plan: &workflow::Plan, agent: Option<&str>) -> Value {
+fn described(name: &str, plan: &workflow::Plan) -> Value {
     let steps = plan.written_steps().map(|step| {
         let next = step.transitions.iter().map(|transition| &transition.goto);
-        let next = next.chain(&step.on_success).chain(&step.on_failure);
-        let next: Vec<&String> = next.chain(step.kind.inner()).collect();
-        json!({ "name": step.name, "kind": step.kind.word(), "next": next })
+        let next: Vec<&String> = next.chain(&step.on_success).collect();
+        json!({
+            "name": step.name,
+            "kind": step.kind.word(),
+            "next": next,
+            "failure": step.on_failure,
+            "inner": step.kind.inner(),
+        })
     });
     json!({
         "name": name,
         "description": plan.description,
         "inputs": plan.inputs,
         "steps": steps.collect::<Vec<_>>(),
-        "agent": agent,
     })
 }

@@ -14,7 +14,7 @@ use std::{
     process::{Child, Stdio},
 };
 
-use browser::browser;
+use browser::{browser, browser_at};
 use serde_json::json;
 use testkit::{Builder, TestDaemon, eventually, kill};
 
@@ -36,6 +36,17 @@ states:
   failed: {type: terminal, status: failure, message: not published}
 ";
 
+/// A loop with a step in it, and an end after it.
+const LOOPS: &str = "name: loops
+description: Counts
+states:
+  initial: each
+  each: {type: for_each, items: [red, green], body: [paint], on_complete: done, on_failure: failed}
+  paint: {type: command, command: 'echo {{.loop.Item}}'}
+  done: {type: terminal, message: counted}
+  failed: {type: terminal, status: failure, message: not counted}
+";
+
 /// Works on what is lent to it: changes a file and adds one, or goes on until it is ended.
 const WORKER: &str = r#"#!/bin/sh
 case "$1" in
@@ -49,6 +60,7 @@ fn prepared() -> Builder {
     node()
         .listening()
         .file("configs/workflows/release.yaml", RELEASE)
+        .file("configs/workflows/loops.yaml", LOOPS)
         .file("config.toml", "[http]\nname = \"desk\"\n")
 }
 
@@ -64,14 +76,27 @@ fn templates(daemon: &TestDaemon) {
     );
 }
 
-/// Two agents: one that writes, one that runs workflows.
-fn agents(daemon: &TestDaemon) {
+/// An agent that writes, and runs.
+fn writer(daemon: &TestDaemon) {
     templates(daemon);
     let mut client = daemon.client();
-    for name in ["writer", "flows"] {
-        client.ok("agent.create", json!({"name": name, "template": name}));
-    }
+    client.ok("agent.create", named("writer"));
     client.ok("agent.start", json!({"name": "writer"}));
+}
+
+/// Two agents: one that writes, one that runs workflows.
+fn agents(daemon: &TestDaemon) {
+    writer(daemon);
+    daemon.client().ok("agent.create", named("flows"));
+}
+
+fn named(template: &str) -> serde_json::Value {
+    json!({"name": template, "template": template})
+}
+
+fn create_late(daemon: &TestDaemon) {
+    let late = json!({"name": "late", "template": "writer"});
+    daemon.client().ok("agent.create", late);
 }
 
 /// One prompt through the network, to its end.
@@ -144,9 +169,95 @@ fn a_person_starts_an_agent_talks_to_it_and_answers_what_it_asks() {
 #[test]
 fn a_workflow_is_run_with_a_form_and_its_graph_is_coloured_to_the_end() {
     let daemon = prepared().start();
-    agents(&daemon);
+    writer(&daemon);
     run_through_the_network(&daemon);
     run("flows.mjs", &daemon);
+}
+
+#[test]
+fn an_ask_shows_what_it_is_for_takes_its_form_and_stays_until_it_is_answered() {
+    let daemon = prepared().start();
+    let talker = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/dashboard/talker.mjs");
+    let script = format!("exec node '{}'", talker.display());
+    daemon.template(
+        "talker",
+        json!({"backend": {"type": "custom", "config": {"executablePath": "/bin/sh", "args": ["-c", script], "protocol": "acp"}}}),
+    );
+    // Without the packages for the browser there may be no node for the agent either.
+    let Some(mut browser) = browser("asks.mjs", &daemon) else {
+        return;
+    };
+    let mut client = daemon.client();
+    client.ok("agent.create", named("talker"));
+    client.ok("agent.start", json!({"name": "talker"}));
+    browser.finish(|demand| panic!("nobody can {demand}"));
+}
+
+#[test]
+fn a_line_that_is_slow_or_dead_without_a_word_loses_nothing() {
+    let daemon = prepared().start();
+    writer(&daemon);
+    let Some(mut browser) = browser("lines.mjs", &daemon) else {
+        return;
+    };
+    browser.finish(|demand| match demand {
+        "create late" => create_late(&daemon),
+        other => panic!("nobody can {other}"),
+    });
+}
+
+#[test]
+fn each_node_has_its_own_login_and_whoever_has_none_is_told_how() {
+    let (daemon, other) = (prepared().start(), prepared().start());
+    if let Some(mut browser) = browser_at("logins.mjs", &[&daemon, &other]) {
+        browser.finish(|demand| panic!("nobody can {demand}"));
+    }
+}
+
+/// The sessions of the node as the page reads them.
+fn sessions(daemon: &TestDaemon) -> Vec<serde_json::Value> {
+    let listed = Http::owner(daemon).get("/api/sessions").ok();
+    listed.as_array().unwrap().clone()
+}
+
+#[test]
+fn a_conversation_tells_what_waits_that_its_agent_stopped_and_that_it_is_over() {
+    let daemon = prepared().start();
+    writer(&daemon);
+    daemon.script_template("clock", "while read line; do :; done");
+    daemon.client().ok("agent.create", named("clock"));
+    let Some(mut browser) = browser("ends.mjs", &daemon) else {
+        return;
+    };
+    browser.finish(|demand| match demand {
+        "stop the agent" => drop(daemon.client().ok("agent.stop", json!({"name": "writer"}))),
+        "close the session" => {
+            let id = sessions(&daemon)[0]["sessionId"]
+                .as_str()
+                .unwrap()
+                .to_owned();
+            Http::owner(&daemon).call("DELETE", &format!("/api/sessions/{id}"), &[], None);
+        }
+        other => panic!("nobody can {other}"),
+    });
+}
+
+#[test]
+fn pages_that_nobody_sees_sleep_let_go_of_their_lines_and_catch_up() {
+    let daemon = prepared().start();
+    writer(&daemon);
+    let Some(mut browser) = browser("tabs.mjs", &daemon) else {
+        return;
+    };
+    let busy = || {
+        let listed = sessions(&daemon);
+        listed.iter().any(|session| session["busy"] == true)
+    };
+    browser.finish(|demand| match demand {
+        "wait until nothing is busy" => eventually("the turn is over", || !busy()),
+        "create late" => create_late(&daemon),
+        other => panic!("nobody can {other}"),
+    });
 }
 
 #[test]
@@ -190,7 +301,13 @@ fn furnished() -> (TestDaemon, TestDaemon) {
 #[test]
 fn no_part_breaks_a_rule_of_accessible_pages_in_either_theme_at_either_width() {
     let (daemon, _peer) = furnished();
-    run("parts.mjs", &daemon);
+    let Some(mut browser) = browser("parts.mjs", &daemon) else {
+        return;
+    };
+    let mut computer = computer_in_office(&daemon);
+    browser.finish(|demand| panic!("nobody can {demand}"));
+    kill(computer.id(), "INT");
+    computer.wait().unwrap();
 }
 
 /// A computer that lends one tool to an office of the node, and is there.
@@ -267,8 +384,7 @@ fn a_page_catches_up_by_itself_after_a_reload_a_crash_and_a_restart() {
         }
         "start and create late" => {
             daemon.start();
-            let late = json!({"name": "late", "template": "writer"});
-            daemon.client().ok("agent.create", late);
+            create_late(&daemon);
         }
         other => panic!("nobody can {other}"),
     });

@@ -8,7 +8,7 @@ import { bytes, facts, fill, keep, make, moment, plural, tag, top } from "../dom
 const WITHOUT_PROCESS = ["workflow", "peer", "delegation", "a2a", "openai-compatible", "command"];
 
 const pathOf = (name) => `/api/agents/${encodeURIComponent(name)}`;
-const needsStart = (agent) => !WITHOUT_PROCESS.includes(agent.backendType);
+export const needsStart = (agent) => !WITHOUT_PROCESS.includes(agent.backendType);
 const state = (agent) => tag(!needsStart(agent) && agent.status === "created" ? "ready" : agent.status);
 
 export async function show(place, [name]) {
@@ -93,10 +93,11 @@ async function one(place, name) {
     if (atEnd) words.scrollTop = words.scrollHeight;
   };
   const update = async () => {
-    const [found] = await Promise.all([get("/api/sessions"), look(), log()]);
+    await look(); // Without the agent there is nothing else to say.
+    const [found] = await Promise.all([get("/api/sessions"), log()]);
     keep(sessions, found.filter(({ agentName }) => agentName === name).map(({ sessionId, turns, busy, state: word, lastActivityAt }) => ({ sessionId, turns, busy, word, lastActivityAt })),
       ({ sessionId }) => sessionId, ({ sessionId, turns, busy, word, lastActivityAt }) => make("li", { class: "row" },
-        make("span", { class: "grow" }, make("a", { href: `#/sessions/${encodeURIComponent(sessionId)}` }, plural(turns, "turn")), make("small", {}, "last active ", moment(lastActivityAt))),
+        make("span", { class: "grow" }, make("a", { href: `#/sessions/${encodeURIComponent(sessionId)}`, "aria-label": `${plural(turns, "turn")}, session ${sessionId}` }, plural(turns, "turn")), make("small", {}, "last active ", moment(lastActivityAt))),
         tag(busy ? "busy" : word)), "Nobody is talking to it. Press Talk.");
   };
   await update();

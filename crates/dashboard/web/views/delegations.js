@@ -26,7 +26,7 @@ function tick(place) {
   }
 }
 
-const cancel = (delegation, after) => make("button", { class: "danger", "aria-label": `Cancel ${delegation.task}`, onclick: attempt(async () => {
+const cancel = (delegation, after) => make("button", { id: `cancel-${delegation.id}`, class: "danger", "aria-label": `Cancel ${delegation.task}`, onclick: attempt(async () => {
   await post(`/delegations/${encodeURIComponent(delegation.id)}/cancel`);
   await after();
 }) }, "Cancel");

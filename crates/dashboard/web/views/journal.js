@@ -2,16 +2,18 @@
 
 import { get } from "../api.js";
 import { attempt } from "../app.js";
-import { fill, keep, make, moment, top } from "../dom.js";
+import { fill, keep, make, moment, plural, top } from "../dom.js";
 
 const WORDS_MAX = 140;
+/** Lines that are shown first, and at most. */
+const LINES = 200, LINES_MAX = 1000;
 
 /** What says most about a line, in this order; the rest is behind it. */
 const TELLING = ["prompt", "title", "text", "message", "summary", "task", "reason", "state", "stop"];
 /** Facts that the line shows elsewhere, or that nobody reads. */
-const QUIET = ["type", "id", "turn", "seq", "agent", "session"];
+const QUIET = ["type", "id", "turn", "seq", "agent", "session", "ask", "trace"];
 
-const plainly = (value) => (value && typeof value === "object" ? value.reason ?? value.state ?? null : value);
+const plainly = (value) => (value && typeof value === "object" ? value.message ?? value.reason ?? value.state ?? null : value);
 
 /** The facts of a line in a few words. */
 function words(body) {
@@ -37,9 +39,17 @@ export async function show(place) {
     make("button", { class: "main" }, "Search"));
   const found = make("p", { class: "soft", role: "status" });
   fill(place, top("Journal", "Everything that happened, newest first."), form, found, list);
+  let limit = LINES;
+  const more = make("button", { onclick: attempt(async () => {
+    limit = Math.min(limit * 2, LINES_MAX);
+    await update();
+  }) }, "Older lines");
+  place.append(more);
   const update = async () => {
-    const rows = await get(`/api/journal?${new URLSearchParams(new FormData(form))}`);
-    fill(found, rows.length === 1 ? "1 line" : `${rows.length} lines`);
+    const rows = await get(`/api/journal?${new URLSearchParams([...new FormData(form), ["limit", limit]])}`);
+    const isCut = rows.length >= limit;
+    fill(found, isCut ? `the newest ${rows.length} lines` : plural(rows.length, "line"));
+    more.hidden = !isCut || limit >= LINES_MAX;
     keep(list, rows, ({ seq }) => seq, row, "Nothing was found.");
   };
   await update();

@@ -3,6 +3,7 @@
 import { get, post } from "../api.js";
 import { attempt } from "../app.js";
 import { fill, hint, keep, make, plural, tag, top } from "../dom.js";
+import { fields } from "../form.js";
 import { code } from "../markdown.js";
 
 export async function show(place, [office, computer]) {
@@ -22,33 +23,8 @@ async function all(place) {
   return { update, beat: update };
 }
 
-/** A field for each property of a tool's input, where they are plain; the rest is written as JSON. */
-function fields(schema) {
-  const properties = Object.entries(schema?.properties ?? {});
-  const required = schema?.required ?? [];
-  const plain = { string: "text", integer: "number", number: "number", boolean: "select" };
-  return properties.map(([name, property]) => {
-    const kind = plain[property.type];
-    const common = { name, required: required.includes(name), autocomplete: "off" };
-    let entry;
-    if (property.enum) entry = make("select", common, (common.required ? [] : [""]).concat(property.enum).map((word) => make("option", {}, String(word))));
-    else if (kind === "select") entry = make("select", common, (common.required ? [] : [""]).concat(["true", "false"]).map((word) => make("option", {}, word)));
-    else if (kind) entry = make("input", { ...common, type: kind, step: property.type === "number" ? "any" : null });
-    else entry = make("textarea", { ...common, rows: "2", placeholder: "JSON", spellcheck: "false" });
-    const read = (text) => {
-      if (text === "") return undefined;
-      if (property.type === "string" && !property.enum) return text;
-      if (property.enum) return property.enum.find((word) => String(word) === text);
-      try {
-        return JSON.parse(text);
-      } catch {
-        throw new Error(`${name} is not JSON.`);
-      }
-    };
-    return { name, read, label: make("label", {}, make("span", {}, name, common.required ? null : make("span", { class: "soft" }, " optional")), entry,
-      property.description ? make("small", { class: "soft" }, property.description) : null) };
-  });
-}
+/** A tool may work for a while. */
+const CALL_MS = 600000;
 
 function shown(result) {
   const parts = (result.content ?? []).map((part) => (part.type === "text" ? code(part.text) : code(JSON.stringify(part, null, 2), "JSON")));
@@ -62,16 +38,14 @@ async function desk(place, office, computer) {
     const asked = fields(tool.params_schema ?? tool.inputSchema);
     const answer = make("div", { role: "status" });
     const form = make("form", { class: "panel", "aria-label": `Call ${tool.name}`, onsubmit: attempt(async () => {
-      const given = new FormData(form);
-      const values = asked.map(({ name, read }) => [name, read(String(given.get(name) ?? ""))]);
-      const wanted = Object.fromEntries(values.filter(([, value]) => value !== undefined));
+      const wanted = asked.read(form);
       fill(answer, make("p", { class: "soft" }, "Working…"));
       try {
-        fill(answer, shown(await post(`${path}/call`, { tool: tool.name, arguments: wanted })));
+        fill(answer, shown(await post(`${path}/call`, { tool: tool.name, arguments: wanted }, CALL_MS)));
       } catch (error) {
         fill(answer, make("p", { class: "trouble" }, error.message));
       }
-    }) }, asked.length ? asked.map(({ label }) => label) : make("p", { class: "soft told" }, "It takes no arguments."), make("button", { class: "main" }, "Call"), answer);
+    }) }, asked.labels.length ? asked.labels : make("p", { class: "soft told" }, "It takes no arguments."), make("button", { class: "main" }, "Call"), answer);
     return make("li", {}, make("details", {}, make("summary", {}, make("strong", {}, tool.name), make("span", { class: "soft grow" }, tool.description ?? "")), form));
   };
   const list = make("ul", { class: "rows lines", "aria-label": "Tools" });

@@ -5,6 +5,8 @@ import { attempt } from "../app.js";
 import { draw, fill, hint, keep, make, moment, plural, tag, top } from "../dom.js";
 
 const WIDE = 480, REACH_X = 170, REACH_Y = 95, NODE = 30, LETTERS = 16;
+/** Nodes whose names have room around us; more are in two columns. */
+const AROUND_MAX = 6, ROW = 92, SIDE = 80;
 /** Nodes in the picture; the list has them all. */
 const DRAWN_MAX = 16;
 
@@ -13,9 +15,11 @@ const short = (text) => (text.length > LETTERS ? `${text.slice(0, LETTERS - 1)}â
 /** Us in the middle, the others around. */
 function picture(node, peers) {
   const shown = peers.slice(0, DRAWN_MAX);
-  // One or two are beside us, more of them around us.
-  const high = shown.length > 2 ? 290 : 120;
+  // One or two are beside us, a few around us, many in a column on each side.
+  const isMany = shown.length > AROUND_MAX;
+  const high = isMany ? Math.ceil(shown.length / 2) * ROW : shown.length > 2 ? 290 : 120;
   const places = shown.map((peer, index) => {
+    if (isMany) return { peer, x: index % 2 ? WIDE - SIDE : SIDE, y: Math.floor(index / 2) * ROW + NODE + 6 };
     const angle = (2 * Math.PI * index) / shown.length - (shown.length > 2 ? Math.PI / 2 : 0);
     return { peer, x: WIDE / 2 + REACH_X * Math.cos(angle), y: high / 2 + REACH_Y * Math.sin(angle) };
   });
@@ -44,7 +48,7 @@ export async function show(place) {
           await post(`${path}/ping`);
           await update();
         }) }, "Ping"),
-        make("button", { class: "danger", "aria-label": `Forget ${peer.alias}`, onclick: attempt(async () => {
+        make("button", { id: `forget-${peer.id}`, class: "danger", "aria-label": `Forget ${peer.alias}`, onclick: attempt(async () => {
           if (!confirm(`Forget ${peer.alias}? What was exchanged with it ends.`)) return;
           await remove(path);
           await update();

@@ -4,8 +4,13 @@ import { get, post, remove } from "../api.js";
 import { attempt } from "../app.js";
 import { fill, keep, make, moment, plural, tag, top } from "../dom.js";
 import { transcript } from "../transcript.js";
+import { needsStart } from "./agents.js";
 
 const OVER = ["closed", "expired"];
+/** An agent in one of these takes no prompt before it is started. */
+const ABSENT = ["stopped", "crashed", "error", "created"];
+/** Letters of a prompt that waits, and how long events are gathered before it is asked what waits. */
+const WAITING_MAX = 300, GATHER_MS = 150;
 
 export async function show(place, [id]) {
   return id ? one(place, id) : all(place);
@@ -15,7 +20,7 @@ async function all(place) {
   const list = make("ul", { class: "rows" });
   const row = (session) => make("li", { class: "row" },
     make("span", { class: "grow" },
-      make("a", { href: `#/sessions/${encodeURIComponent(session.sessionId)}` }, session.agentName),
+      make("a", { href: `#/sessions/${encodeURIComponent(session.sessionId)}`, "aria-label": `${session.agentName}: ${session.prompt ?? "nothing said yet"}` }, session.agentName),
       session.prompt ? make("span", { class: "quote" }, session.prompt) : null,
       make("small", {}, `${plural(session.turns, "turn")}${session.clients ? ` · ${session.clients} watching` : ""} · last active `, moment(session.lastActivityAt))),
     session.asks ? make("a", { class: "tag warn", href: "#/asks" }, plural(session.asks, "ask")) : null,
@@ -26,35 +31,89 @@ async function all(place) {
   return { update };
 }
 
+/** Prompts that wait for the turns before them, each of which can be taken back. */
+function queue(path, after) {
+  const list = make("ul", { class: "rows queue", "aria-label": "Prompts that wait" });
+  const row = ({ turn, text }) => make("li", { class: "row" },
+    make("span", { class: "grow" }, make("span", { class: "quote" }, text.length > WAITING_MAX ? `${text.slice(0, WAITING_MAX)}…` : text),
+      make("small", {}, "will be sent after this turn")),
+    make("button", { id: `take-back-${turn}`, "aria-label": `Take back: ${text.slice(0, WAITING_MAX)}`, onclick: attempt(async () => {
+      await remove(`${path}/turns/${turn}`);
+      await after();
+    }) }, "Take back"));
+  return { list, show: (prompts) => {
+    list.hidden = !prompts.length;
+    keep(list, prompts, ({ turn }) => turn, row, "");
+  } };
+}
+
+/** Says that nobody is there to take a prompt, and starts the agent. */
+function absent(agent, after) {
+  return [make("p", { class: "grow" }, make("strong", {}, agent.name), ` is ${agent.status}. ${agent.reason ?? ""}`),
+    make("button", { class: "main", onclick: attempt(async () => {
+      await post(`/api/agents/${encodeURIComponent(agent.name)}/start`);
+      await after();
+    }) }, `Start ${agent.name}`)];
+}
+
 async function one(place, id) {
   const path = `/api/sessions/${encodeURIComponent(id)}`;
   const [session, workflows] = await Promise.all([get(path), get("/api/workflows").catch(() => [])]);
   const state = make("span", { role: "status" }, tag(session.busy ? "busy" : session.state));
   const cancel = make("button", { disabled: !session.busy, onclick: attempt(() => post(`${path}/cancel`)) }, "Cancel the turn");
-  const view = transcript(id, workflows, (isBusy) => {
-    cancel.disabled = !isBusy;
-    fill(state, tag(isBusy ? "busy" : "ready"));
+  let isBusy = session.busy, planned = null;
+  const view = transcript(id, workflows, (isNow) => {
+    if (isNow !== null) {
+      isBusy = isNow;
+      cancel.disabled = !isNow;
+      fill(state, tag(isNow ? "busy" : "ready"));
+    }
+    // A transcript that is read from its beginning tells of many turns at once.
+    planned ??= setTimeout(() => {
+      planned = null;
+      look().catch(() => {}); // The next event tells it, too.
+    }, GATHER_MS);
   });
-  const head = top(session.agentName, `Session ${id}`, make("div", { class: "acts" }, state, cancel,
+  const acts = make("div", { class: "acts" }, state,
     make("button", { class: "danger", onclick: attempt(async () => {
       if (!confirm("End this conversation? Its history stays.")) return;
       await remove(path);
       location.hash = "/sessions";
-    }) }, "End")));
+    }) }, "End"));
   const input = make("textarea", { rows: "2", name: "text", required: true, "aria-label": "Prompt", placeholder: "Say something. Enter sends, Shift+Enter begins a line." });
   const send = make("form", { class: "composer", onsubmit: attempt(async () => {
     await post(`${path}/prompt`, { text: input.value });
     input.value = "";
     scrollTo(0, document.documentElement.scrollHeight);
-  }) }, input, make("button", { class: "main" }, "Send"));
+    await look();
+  }) }, input, make("div", { class: "acts" }, make("button", { class: "main" }, "Send"), cancel));
   input.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
       send.requestSubmit();
     }
   });
-  const isOver = OVER.includes(session.state);
-  if (isOver) fill(head.querySelector(".acts"), tag(session.state));
-  fill(place, head, view.element, isOver ? make("p", { class: "empty" }, "This conversation is over.") : send);
-  return { session: id, from: view.next, onSession: view.take, anew: view.anew };
+  // What waits tells nobody that it changes.
+  const look = async () => {
+    if (send.isConnected || !place.isConnected) waiting.show(await get(`${path}/waiting`));
+  };
+  const waiting = queue(path, look);
+  const gone = make("div", { class: "panel inline trouble", hidden: true });
+  const bottom = make("div", { class: "bottom" }, waiting.list, gone, send);
+  const over = (word) => {
+    fill(acts, tag(word));
+    fill(bottom, make("p", { class: "empty" }, "This conversation is over. ", make("a", { href: `#/agents/${encodeURIComponent(session.agentName)}` }, "Its agent"), " may begin another one."));
+  };
+  const update = async () => {
+    const [now, agents] = await Promise.all([get(path), get("/api/agents"), look()]);
+    if (OVER.includes(now.state)) return over(now.state);
+    const agent = agents.find(({ name }) => name === now.agentName);
+    const isGone = agent && needsStart(agent) && ABSENT.includes(agent.status);
+    if (gone.dataset.status !== (isGone ? agent.status : "")) fill(gone, isGone ? absent(agent, update) : null);
+    gone.dataset.status = isGone ? agent.status : "";
+    gone.hidden = !isGone;
+  };
+  fill(place, top(session.agentName, `Session ${id}`, acts), view.element, bottom);
+  await update();
+  return { session: id, from: view.next, onSession: view.take, anew: view.anew, update, beat: () => (isBusy ? look() : null) };
 }

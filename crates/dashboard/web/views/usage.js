@@ -15,7 +15,7 @@ function chart(title, days, values) {
       values.map((value, index) => {
         const high = value ? Math.max(2, (value / most) * HEIGHT) : 0;
         const middle = index * BAR + BAR / 2;
-        return draw("g", {}, draw("title", {}, `${new Date(days[index]).toLocaleDateString()}: ${value}`),
+        return draw("g", {}, draw("title", {}, `${new Date(days[index]).toLocaleDateString(undefined, { timeZone: "UTC" })}: ${value}`),
           draw("rect", { x: index * BAR + 4, y: HEAD + HEIGHT - high, width: BAR - 8, height: high, rx: 3 }),
           value ? draw("text", { class: "count", x: middle, y: HEAD + HEIGHT - high - 4 }, value > 9999 ? `${Math.round(value / 1000)}k` : String(value)) : null,
           draw("text", { x: middle, y: HEAD + HEIGHT + 14 }, String(new Date(days[index]).getUTCDate())));
@@ -26,7 +26,7 @@ function agent([name, days]) {
   const today = Math.floor(Date.now() / DAY) * DAY;
   const shown = Array.from({ length: DAYS }, (_, index) => today - (DAYS - 1 - index) * DAY);
   const of = (key) => shown.map((day) => days[day]?.[key] ?? 0);
-  const sum = (key) => Object.values(days).reduce((total, day) => total + (day[key] ?? 0), 0);
+  const sum = (key) => of(key).reduce((total, value) => total + value, 0);
   const tokens = of("inputTokens").map((value, index) => value + of("outputTokens")[index]);
   return make("li", { class: "card" }, make("h2", {}, name),
     make("p", { class: "soft" }, `${plural(sum("turns"), "turn")} · ${sum("inputTokens") + sum("outputTokens") ? `${sum("inputTokens")} tokens in · ${sum("outputTokens")} out` : "it tells no tokens"}`),

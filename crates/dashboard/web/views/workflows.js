@@ -5,6 +5,10 @@ import { attempt } from "../app.js";
 import { fill, hint, keep, make, moment, plural, tag, top } from "../dom.js";
 import { graph } from "../graph.js";
 
+const WORDS_MAX = 200;
+/** Runs that are not over. */
+const OPEN = ["running", "waiting"];
+
 export async function show(place, [name]) {
   return name ? one(place, name) : all(place);
 }
@@ -18,7 +22,9 @@ async function all(place) {
       make("span", { class: "grow" }, make("a", { href: `#/workflows/${encodeURIComponent(workflow.name)}` }, workflow.name), make("small", {}, workflow.description)),
       make("small", { class: "soft" }, plural(workflow.steps.length, "step"))), hint("There are no workflows yet. They are files in the folder workflows of the configs:", "agentcraft workflow --help"));
     keep(past, runs, ({ id }) => id, ({ id, at, record }) => make("li", { class: "row" },
-      make("span", { class: "grow" }, make("strong", {}, record.workflow), make("small", {}, `run ${id.slice(0, 8)} · `, moment(at))), tag(record.state)), "Nothing has been run yet.");
+      make("span", { class: "grow" }, record.session ? make("a", { href: `#/sessions/${encodeURIComponent(record.session)}`, "aria-label": `${record.workflow}, run ${id.slice(0, 8)}` }, record.workflow) : make("strong", {}, record.workflow),
+        record.message ? make("span", { class: "quote" }, record.message.length > WORDS_MAX ? `${record.message.slice(0, WORDS_MAX)}…` : record.message) : null,
+        make("small", {}, `run ${id.slice(0, 8)} · `, moment(at), !record.talk && OPEN.includes(record.state) ? " · begun on the command line or by a program, and answered there" : null)), tag(record.state)), "Nothing has been run yet.");
   };
   await update();
   return { update };
@@ -54,16 +60,15 @@ async function one(place, name) {
   const form = make("form", { class: "panel", onsubmit: attempt(async () => {
     const given = new FormData(form);
     const words = workflow.inputs.filter((input) => given.get(input.name)).map((input) => `${input.name}=${quoted(given.get(input.name))}`);
-    const session = await post("/api/sessions", { agent: workflow.agent });
+    const session = await post("/api/sessions", { agent: `workflow:${workflow.name}` });
     const path = `/api/sessions/${encodeURIComponent(session.sessionId)}`;
     await post(`${path}/prompt`, { text: [`/${workflow.name}`, ...words].join(" ") });
     location.hash = `/sessions/${encodeURIComponent(session.sessionId)}`;
   }) },
     workflow.inputs.length ? workflow.inputs.map(field) : make("p", { class: "soft" }, "It takes no inputs."),
-    workflow.agent ? make("button", { class: "main" }, "Run")
-      : make("p", { class: "soft" }, "To run it from here, create an agent from a template whose backend is a workflow."));
+    make("button", { class: "main" }, "Run"));
   fill(place, top(workflow.name, workflow.description),
-    make("div", { class: "halves" }, make("section", { "aria-label": "Steps" }, make("h2", {}, "Steps"), make("div", { class: "panel" }, graph(workflow).element)),
-      make("section", { "aria-label": "Run" }, make("h2", {}, "Run it"), form)));
+    make("section", { "aria-label": "Steps" }, make("h2", {}, "Steps"), make("div", { class: "panel" }, graph(workflow).element)),
+    make("section", { "aria-label": "Run" }, make("h2", {}, "Run it"), form));
   return {};
 }

@@ -10,7 +10,7 @@ use domain::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    Answers, OpenConversation, OpenError, SessionView, binding::Slot, work::WaitingPrompt,
+    Answers, OpenConversation, OpenError, SessionView, Waiting, binding::Slot, work::WaitingPrompt,
 };
 use crate::{Batch, EngineError, EventLog, NativeOpen, engine::Via};
 
@@ -63,6 +63,10 @@ pub(super) enum Command {
     /// The words with which the conversation is opened from now on.
     Reword {
         open: NativeOpen,
+    },
+    /// What waits in it.
+    Look {
+        reply: oneshot::Sender<Result<Waiting, EngineError>>,
     },
     Close {
         conversation: Conversation,

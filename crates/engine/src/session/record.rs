@@ -2,7 +2,11 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use domain::{Name, Timestamp, session::Lease, turn::TurnId};
+use domain::{
+    Name, Timestamp,
+    session::Lease,
+    turn::{Ask, TurnId},
+};
 use serde::{Deserialize, Serialize};
 use store::{Change, SessionRow};
 
@@ -96,6 +100,15 @@ pub struct SessionView {
     pub asks: usize,
     /// The number of the newest event.
     pub last_seq: u64,
+}
+
+/// What waits in a session at a moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Waiting {
+    /// What the turn that runs has asked and nobody has answered.
+    pub asks: Vec<Ask>,
+    /// Prompts whose turns have not begun, the next one first.
+    pub prompts: Vec<(TurnId, String)>,
 }
 
 impl SessionRecord {

@@ -21,7 +21,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    EventReader, NativeOpen, SessionRecord, SessionView, asks,
+    EventReader, NativeOpen, SessionRecord, SessionView, Waiting, asks,
     handle::{Cancel, Command, Conversation, Handle},
     live::Live,
     task::{self, Row, Surroundings},
@@ -262,6 +262,24 @@ impl Sessions {
             view.state = Lease::Closed;
         }
         Ok(view)
+    }
+
+    /// What waits in a session: nothing in one that is over or rests.
+    pub async fn waiting(&self, id: &str) -> Result<Waiting, EngineError> {
+        if self.inner.live.get(id).is_none() {
+            self.past(id).await?;
+            return Ok(Waiting::default());
+        }
+        self.send(id, |reply| Command::Look { reply }).await
+    }
+
+    /// The session that takes place in a conversation of its agent's, by the agent's own id of it; of those in [`Sessions::list`].
+    pub fn of_conversation(&self, conversation: &str) -> Option<String> {
+        let live = self.inner.live.all();
+        let found = live
+            .iter()
+            .find(|handle| handle.slot.conversation().as_deref() == Some(conversation))?;
+        Some(found.view.borrow().session_id.clone())
     }
 
     /// Refuses a session of another agent.

@@ -263,8 +263,7 @@ impl SessionTask {
             }
             Command::Open { reply } => self.open(reply),
             Command::Cancel { what, reply } => {
-                let result = self.cancel(what).await;
-                let _ = reply.send(result); // As above.
+                drop(reply.send(self.cancel(what).await)); // As above.
             }
             Command::Answer {
                 ask,
@@ -298,6 +297,7 @@ impl SessionTask {
                 }
             }
             Command::Reword { open } => self.record.open = Some(open),
+            Command::Look { reply } => drop(reply.send(Ok(self.waiting()))), // As above.
             Command::Close {
                 conversation,
                 reply,

@@ -12,12 +12,12 @@ const modules = createRequire(join(process.env.DASHBOARD_MODULES, "x.js"));
 const { chromium } = modules("playwright-core");
 const axe = modules.resolve("axe-core/axe.min.js");
 
-const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+export const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
   "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"];
 /** How long a condition of the page may take, on a machine that is busy with other tests. */
-const PATIENCE_MS = 30000;
+export const PATIENCE_MS = 30000;
 
-const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
+export const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 const answers = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 
 /** Does something under a name; a failure says which it was. */

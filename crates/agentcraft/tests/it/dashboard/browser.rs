@@ -23,8 +23,20 @@ pub(super) struct Browser {
     lines: std::io::Lines<BufReader<ChildStdout>>,
 }
 
+/// A link that logs in, once.
+pub(super) fn link(daemon: &TestDaemon) -> String {
+    let link = daemon.cli(&["dashboard"]);
+    assert_eq!(link.code, 0, "{link:?}");
+    link.stdout.trim().to_owned()
+}
+
 /// Starts a script with a link that logs in; nothing where the tools are not there.
 pub(super) fn browser(script: &str, daemon: &TestDaemon) -> Option<Browser> {
+    browser_at(script, &[daemon])
+}
+
+/// The same with a link to each of the nodes.
+pub(super) fn browser_at(script: &str, daemons: &[&TestDaemon]) -> Option<Browser> {
     let modules = std::env::var_os("AGENTCRAFT_TEST_CACHE")
         .map(|cache| PathBuf::from(cache).join("node-dashboard/node_modules"))
         .filter(|modules| modules.join("playwright-core").exists());
@@ -36,14 +48,13 @@ pub(super) fn browser(script: &str, daemon: &TestDaemon) -> Option<Browser> {
         println!("skipped: ./test installs Chromium");
         return None;
     };
-    let link = daemon.cli(&["dashboard"]);
-    assert_eq!(link.code, 0, "{link:?}");
+    let links = daemons.iter().map(|daemon| link(daemon));
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests/it/dashboard")
         .join(script);
     let mut child = Command::new("node")
         .arg(script)
-        .arg(link.stdout.trim())
+        .args(links)
         .env("DASHBOARD_MODULES", modules)
         .env("DASHBOARD_CHROMIUM", chromium)
         .stdin(Stdio::piped())

@@ -41,6 +41,26 @@ browse(async ({ page, link }) => {
     equal(await page.locator(".graph g.failed").count(), 0, "steps that failed");
   });
 
+  await step("the run is listed with what came of it, and leads to its transcript", async () => {
+    await part(page, "Workflows");
+    const run = main.getByRole("listitem").filter({ hasText: "1.4.0 is out" });
+    await run.getByText("succeeded").waitFor();
+    await run.getByRole("link").click();
+    await page.locator(".said.me", { hasText: "/release" }).waitFor();
+  });
+
+  await step("the end of a loop is coloured, too", async () => {
+    await part(page, "Workflows");
+    await main.getByRole("link", { name: "loops", exact: true }).click();
+    await page.getByRole("heading", { level: 1, name: "loops" }).waitFor();
+    equal(await page.locator(".graph .way.failure").count(), 1, "ways that are taken when a step fails");
+    equal(await page.locator(".graph .way.inner").count(), 1, "ways to a step inside");
+    await page.getByRole("button", { name: "Run" }).click();
+    await page.locator(".notice.end").waitFor();
+    await coloured("paint", "completed");
+    await coloured("done", "completed");
+  });
+
   await step("a run of the network is listed and leads to its transcript", async () => {
     await part(page, "Runs");
     const run = main.getByRole("listitem").filter({ hasText: "hello from the network" });

@@ -41,6 +41,13 @@ browse(async ({ page, link }) => {
     await send("/write notes.md # Notes, in order");
     await page.locator(".said.ask:not(.settled)").waitFor();
   });
+  await step("a workflow that has been run", async () => {
+    await part(page, "Workflows");
+    await page.getByRole("main").getByRole("link", { name: "loops" }).click();
+    await page.getByRole("button", { name: "Run" }).click();
+    await page.locator(".notice.end").waitFor();
+  });
+  await look("One run");
   for (const name of PARTS) {
     await part(page, name);
     await look(name);
@@ -52,6 +59,7 @@ browse(async ({ page, link }) => {
     await look(name);
   };
   await deep("One session", "Sessions", "writer");
+  await deep("One computer", "Offices", "nova");
   await deep("One agent", "Agents", "writer");
   await deep("One workflow", "Workflows", "release");
   await deep("One delegation", "Delegations", "count with digits");

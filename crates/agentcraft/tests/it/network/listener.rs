@@ -257,6 +257,31 @@ fn the_link_of_the_dashboard_logs_in_once_and_only_once() {
 }
 
 #[test]
+fn a_person_who_is_not_logged_in_is_told_how_and_a_program_as_before() {
+    let daemon = listening();
+    let browser = Http::stranger(&daemon);
+    let person = [("accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
+    for (path, status, why) in [
+        ("/", 401, "not logged in"),
+        ("/login?code=old", 400, "used already or is too old"),
+    ] {
+        let page = browser.call("GET", path, &person, None);
+        assert_eq!(page.status, status, "{page:?}");
+        assert!(page.header("content-type").starts_with("text/html"));
+        let policy = page.header("content-security-policy");
+        assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"));
+        for words in [why, "agentcraft dashboard"] {
+            assert!(page.text.contains(words), "{page:?}");
+        }
+        let program = browser.get(path);
+        assert_eq!(program.status, status);
+        assert!(program.json()["error"]["message"].is_string());
+    }
+    let api = browser.call("GET", "/api/overview", &person, None);
+    assert!(api.json()["error"]["message"].is_string(), "{api:?}");
+}
+
+#[test]
 fn the_address_is_written_down_while_somebody_listens_there() {
     let mut daemon = listening();
     let address = daemon.home().join("listener.json");

@@ -1,13 +1,16 @@
 //! What happened, on its way to the disk and to whoever looks at the session.
 
-use domain::session::Lease;
+use domain::{session::Lease, turn::Ask};
 use tokio::time::Instant;
 use tracing::warn;
 
 use super::SessionTask;
 use crate::{
     agent::chain,
-    session::flush::{self, FLUSH_AFTER, FLUSH_BYTES},
+    session::{
+        Waiting,
+        flush::{self, FLUSH_AFTER, FLUSH_BYTES},
+    },
 };
 
 /// How long a full disk has before events are stored again.
@@ -82,6 +85,22 @@ impl SessionTask {
             self.log.forget();
         }
         Kept::Yes
+    }
+
+    pub(super) fn waiting(&self) -> Waiting {
+        let asks = self.machine.asks().map(|(id, kind)| Ask {
+            id: id.clone(),
+            kind: kind.clone(),
+        });
+        let prompts = self.prompts.iter();
+        let mut prompts: Vec<_> = prompts
+            .map(|(turn, prompt)| (*turn, prompt.text.clone()))
+            .collect();
+        prompts.sort_by_key(|(turn, _)| turn.0);
+        Waiting {
+            asks: asks.collect(),
+            prompts,
+        }
     }
 
     pub(super) fn show(&self) {

@@ -1,0 +1,61 @@
+// Lines that are bad in other ways than a break: slow, and dead without a word.
+
+import { createServer, connect } from "node:net";
+
+import { browse, demand, equal, part, step } from "./browser.mjs";
+
+/** A way to the node that can swallow everything on the connections that are open; new ones work. */
+async function tunnel(port) {
+  const pairs = new Set();
+  const server = createServer((here) => {
+    const there = connect(port, "127.0.0.1");
+    const pair = { isDead: false };
+    pairs.add(pair);
+    for (const [from, to] of [[here, there], [there, here]]) {
+      from.on("data", (bytes) => { if (!pair.isDead) to.write(bytes); });
+      from.on("error", () => {});
+      from.on("close", () => { if (!pair.isDead) to.destroy(); });
+    }
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return { port: server.address().port, swallow: () => { for (const pair of pairs) pair.isDead = true; }, close: () => server.close() };
+}
+
+browse(async ({ page, link, origin }) => {
+  const main = page.getByRole("main");
+  const way = await tunnel(new URL(origin).port);
+  await page.clock.install();
+  await page.goto(link.replace(origin, `http://127.0.0.1:${way.port}`));
+  await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+
+  await step("what happens between the list and the stream is in the list", async () => {
+    let release;
+    const held = new Promise((resolve) => { release = resolve; });
+    await page.route("**/api/stream**", async (route) => {
+      await held;
+      await route.continue().catch(() => {}); // The page may have followed anew meanwhile.
+    });
+    await part(page, "Agents");
+    await main.getByRole("link", { name: "writer" }).waitFor();
+    await demand("create late");
+    release();
+    await main.getByRole("link", { name: "late" }).waitFor();
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+  });
+
+  await step("a line that is dead without a word is followed anew", async () => {
+    await page.getByRole("button", { name: "Talk to writer" }).click();
+    const prompt = page.getByRole("textbox", { name: "Prompt" });
+    await prompt.fill("/slow 200 20");
+    await prompt.press("Enter");
+    await page.locator(".said.agent").waitFor();
+    way.swallow();
+    // Longer than the node is ever silent.
+    await page.clock.fastForward(45000);
+    await page.locator(".notice.end").waitFor();
+    const words = await page.locator(".said.agent").last().innerText();
+    equal(words.includes("chunk 1 of 200") && words.includes("chunk 200 of 200"), true, "the first and the last word");
+    await page.locator("#line").filter({ hasText: "connected" }).waitFor();
+  });
+  way.close();
+});
