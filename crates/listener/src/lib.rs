@@ -22,6 +22,7 @@ mod traffic;
 #[cfg(test)]
 mod listener_tests;
 
+pub use connection::serve_router;
 pub use guard::COOKIE;
 pub use listener::{Listener, ListenerConfig, ListenerError, Trust};
 pub use refusal::Refusal;

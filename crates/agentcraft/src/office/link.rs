@@ -116,6 +116,11 @@ fn own_token(own: &Option<Address>, config: &Config) -> Result<Option<String>, C
     }
 }
 
+/// Whether somebody else has the place that we want. Released servers have no code for it, only words.
+pub(crate) fn is_taken(error: &LinkError) -> bool {
+    matches!(error, LinkError::Refused(body) if body.message.to_lowercase().contains("already"))
+}
+
 /// Why we are not let in, and what can be done about it.
 pub(crate) fn not_let_in(error: &LinkError, place: &PlaceArgs) -> CommandError {
     match error {
