@@ -144,6 +144,9 @@ pub(crate) fn refusal(error: &LinkError, place: &PlaceArgs) -> CommandError {
         LinkError::Refused(body) if body.code == 4008 => {
             "the server speaks another version; --profile specified may be the one".to_owned()
         }
+        LinkError::Unreachable(why) if why.contains("CaUsedAsEndEntity") => {
+            "the server shows the certificate of an authority; make one for a server: openssl req -x509 -addext basicConstraints=CA:FALSE …".to_owned()
+        }
         LinkError::Unreachable(_) | LinkError::NotAnOffice | LinkError::Lost | LinkError::TimedOut => {
             format!("check the address {}, and that its server runs", place.url)
         }

@@ -2,6 +2,7 @@
 
 mod changing;
 mod inputs;
+mod others;
 mod several;
 mod template;
 
@@ -401,6 +402,7 @@ fn a_token_that_is_revoked_ends_its_computers_stay_in_an_office_of_the_node() {
     let made = node.cli(&["token", "create", "laptop", "--right", right, "-f", "json"]);
     let made: Value = serde_json::from_str(&made.stdout).unwrap();
     let [token, servers] = ["laptop.token", "servers.json"].map(|name| node.scratch(name));
+    fs::create_dir_all(token.parent().unwrap()).unwrap();
     fs::write(&token, made["token"].as_str().unwrap()).unwrap();
     fs::write(&servers, r#"{"servers": {}}"#).unwrap();
     let (token, servers) = (token.display().to_string(), servers.display().to_string());

@@ -183,8 +183,10 @@ async fn a_result_or_a_request_that_is_too_large_fails_alone() {
         let (agent, _news) = Agent::start(office.link(profile, "ann", "o"), &office.tasks);
         agent.joined().await.unwrap();
         let cancel = CancellationToken::new();
-        let hanging = Call::new("pc", "one__hang", params(json!({})), SOON);
-        let call = |said: Value| Call::new("pc", "one__say", params(said), SOON);
+        // Megabytes take a while on a busy machine.
+        let long = 12 * SOON;
+        let hanging = Call::new("pc", "one__hang", params(json!({})), long);
+        let call = |said: Value| Call::new("pc", "one__say", params(said), long);
         let (hung, ()) = tokio::join!(agent.call(&hanging, &cancel), async {
             tools.begun.notified().await;
             let never = CancellationToken::new();
@@ -229,11 +231,11 @@ async fn a_burst_waits_for_its_turn_at_the_computer() {
     let cancel = CancellationToken::new();
     // As many as the computer works on at once hang, and the others come behind them.
     let hanging: Vec<Call> = (0..256)
-        .map(|_| Call::new("pc", "one__hang", params(json!({})), SOON))
+        .map(|_| Call::new("pc", "one__hang", params(json!({})), 12 * SOON))
         .collect();
     let hung = futures_util::future::join_all(hanging.iter().map(|call| agent.call(call, &cancel)));
     let echoes: Vec<Call> = (0..200)
-        .map(|n| Call::new("pc", "one__say", params(json!({"n": n})), 3 * SOON))
+        .map(|n| Call::new("pc", "one__say", params(json!({"n": n})), 12 * SOON))
         .collect();
     let never = CancellationToken::new();
     let behind = async {
