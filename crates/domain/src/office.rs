@@ -123,6 +123,8 @@ pub enum Input {
         claimed: Option<String>,
         change: Change,
     },
+    /// Time has passed: answers that nobody will ask for again are forgotten.
+    Tick,
 }
 
 /// What the members of an office are told.
@@ -401,7 +403,19 @@ impl Offices {
                 claimed,
                 change,
             } => self.on_announce(&connection, claimed.as_deref(), change),
+            Input::Tick => Ok(self.forget_old(now)),
         }
+    }
+
+    /// Whose agent sits here: a word for its office, caller and name, with which its request ids are told from others'.
+    pub fn scope(&self, connection: &ConnectionId) -> Option<[&str; 3]> {
+        let found = self.connections.get(connection)?;
+        let member = found.member.as_ref()?;
+        Some([
+            member.office.as_str(),
+            found.caller.as_str(),
+            member.name.as_str(),
+        ])
     }
 
     /// What this connection is, if it has joined.

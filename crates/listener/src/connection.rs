@@ -19,6 +19,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
 };
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -53,6 +54,19 @@ pub(crate) async fn accept(
     tasks: Tasks,
     stop: CancellationToken,
 ) {
+    let acceptor = identity.map(|identity| identity.acceptor);
+    serve_router(listener, acceptor, router, tasks, stop).await;
+}
+
+/// The same for a router that stands alone, without the guards of the node: connections are bounded in number, for each
+/// address too, and in the time they have for a handshake and for headers.
+pub async fn serve_router(
+    listener: TcpListener,
+    acceptor: Option<TlsAcceptor>,
+    router: Router,
+    tasks: Tasks,
+    stop: CancellationToken,
+) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let addresses = Addresses::default();
     loop {
@@ -74,7 +88,7 @@ pub(crate) async fn accept(
                 let connection = Connection {
                     remote,
                     router: router.clone(),
-                    identity: identity.clone(),
+                    acceptor: acceptor.clone(),
                     place,
                     address,
                 };
@@ -135,7 +149,7 @@ impl Drop for OfAddress {
 struct Connection {
     remote: SocketAddr,
     router: Router,
-    identity: Option<Identity>,
+    acceptor: Option<TlsAcceptor>,
     place: OwnedSemaphorePermit,
     address: OfAddress,
 }
@@ -145,16 +159,16 @@ impl Connection {
         let Self {
             remote,
             router,
-            identity,
+            acceptor,
             place,
             address,
         } = self;
         let _held = (place, address);
         let router = router.layer(Extension(ConnectInfo(remote)));
-        let Some(identity) = identity else {
+        let Some(acceptor) = acceptor else {
             return serve(stream, router, stop).await;
         };
-        let handshake = tokio::time::timeout(HANDSHAKE_WITHIN, identity.acceptor.accept(stream));
+        let handshake = tokio::time::timeout(HANDSHAKE_WITHIN, acceptor.accept(stream));
         let shaken = tokio::select! { biased;
             () = stop.cancelled() => return,
             shaken = handshake => shaken,

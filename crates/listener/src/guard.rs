@@ -164,7 +164,6 @@ impl Guard {
         let now = Instant::now();
         let counted = match caller {
             Some(caller) => self.callers.take(&caller.name, now),
-            // Socket.IO polls often; it counts by itself.
             None => self.callers.take(&format!("open path {from}"), now),
         };
         counted.map_err(|after| Refusal::TooMany { after })
@@ -209,7 +208,8 @@ let wants_page = path == "/" && welcome::is_wanted(&method, request.headers());
             };
         }
     };
-    if let Err(refusal) = guard.count(caller.as_ref(), from) {
+    let is_continued = is_continued(&request);
+    if !is_continued && let Err(refusal) = guard.count(caller.as_ref(), from) {
         return refusal.into_response();
     }
     let who = caller
@@ -224,9 +224,16 @@ let wants_page = path == "/" && welcome::is_wanted(&method, request.headers());
     }
     let response = next.run(request).await;
     let status = response.status();
+    // Whoever makes up sessions is a stranger who hammers.
+    if is_continued
+        && status.is_client_error()
+        && let Err(after) = guard.strangers.take(&from_text, Instant::now())
+    {
+        return Refusal::TooMany { after }.into_response();
+    }
     if status == StatusCode::FORBIDDEN || status == StatusCode::UNAUTHORIZED {
         guard.audit.refused(act(&who), status.as_str());
-    } else if !is_safe(&method) {
+    } else if !is_safe(&method) && !is_continued {
         guard.audit.call(act(&who), status.as_u16());
     }
     match status {
@@ -357,6 +364,14 @@ fn as_text(value: &HeaderValue) -> String {
 
 fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+/// A message of a Socket.IO session: its handshake was counted and written down, and the office counts its events. Clients
+/// that poll send each of them, and fetch each answer, with a request of its own.
+fn is_continued(request: &Request) -> bool {
+    let mut query = request.uri().query().unwrap_or_default().split('&');
+    request.uri().path().trim_end_matches('/') == "/socket.io"
+        && query.any(|pair| pair.starts_with("sid="))
 }
 
 fn passer_by(from: IpAddr) -> Caller {

@@ -23,6 +23,7 @@ mod welcome;
 #[cfg(test)]
 mod listener_tests;
 
+pub use connection::serve_router;
 pub use listener::{Listener, ListenerConfig, ListenerError, Trust};
 pub use refusal::Refusal;
 pub use tls::{Tls, TlsError};

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use axum::{Extension, Router, routing::get};
+use axum::{Extension, Router, http::Uri, routing::get};
 use engine::{
     Caller, Drivers, EndpointDrivers, Engine, EngineConfig, JournalQuery, LauncherMode, Rights,
 };
@@ -62,13 +62,20 @@ impl Scene {
         let who = async |caller: Option<Extension<Caller>>| {
             caller.map_or("nobody".to_owned(), |caller| caller.0.name)
         };
+        // As the office does it: an unknown session is the client's mistake.
+        let session = async |uri: Uri| match uri.query() {
+            Some("sid=made-up") => StatusCode::BAD_REQUEST,
+            Some(_) | None => StatusCode::OK,
+        };
         listener.mount(
             Router::new()
                 .route("/who", get(who).post(who))
                 .route("/own/way", get(who))
+                .route("/socket.io/", get(session).post(session))
                 .route("/for-all/card", get(who).post(who)),
         );
         listener.open_path("/own");
+        listener.open_path("/socket.io");
         listener.open_reading(|path| path == "/for-all/card");
         let url = listener.local_url();
         listener.serve(&self.tasks);
@@ -551,5 +558,44 @@ async fn tokens_that_are_over_leave_room_and_nothing_in_the_store() {
     let kept = kept.list::<serde_json::Value>("token", engine::Which::Live, None, 10);
     assert!(kept.await.unwrap().is_empty());
     assert_eq!(scene.journal("audit.token-expired").await.len(), 6);
+    scene.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_messages_of_a_polling_session_are_neither_counted_nor_written_down() {
+    let scene = Scene::new().await;
+    let url = scene.serve(loopback(Trust::Tokens, Tls::Off)).await;
+    let mut growth = scene.engine.journal_growth();
+    let post = async |path: &str| {
+        let asked = client().post(format!("{url}{path}")).send().await;
+        asked.unwrap().status()
+    };
+    // More than a caller may ask at once.
+    let client = client();
+    for _ in 0..15 {
+        let message = || client.post(format!("{url}/socket.io/?sid=known")).send();
+        let asked = futures_util::future::join_all((0..40).map(|_| message())).await;
+        let is_fine = |asked: reqwest::Result<Response>| asked.unwrap().status() == StatusCode::OK;
+        assert!(asked.into_iter().all(is_fine));
+    }
+    // Whoever makes up sessions is held up, and the handshake is written down.
+    let mut answers = Vec::new();
+    for _ in 0..200 {
+        answers.push(post("/socket.io/?sid=made-up").await);
+    }
+    assert_eq!(answers[0], StatusCode::BAD_REQUEST);
+    assert!(answers.contains(&StatusCode::TOO_MANY_REQUESTS));
+    assert_eq!(post("/socket.io/").await, StatusCode::OK);
+    let lines = async {
+        loop {
+            let calls = scene.journal("audit.call").await;
+            if !calls.is_empty() {
+                return calls;
+            }
+            growth.changed().await.unwrap();
+        }
+    };
+    let calls = tokio::time::timeout(PATIENCE, lines).await.unwrap();
+    assert_eq!(calls.len(), 1, "{calls:?}");
     scene.engine.shutdown().await;
 }

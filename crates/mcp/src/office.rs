@@ -2,6 +2,7 @@
 //! office, with news of every change and with cancellation.
 
 mod names;
+mod resources;
 
 use std::{
     sync::{
@@ -16,7 +17,8 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt,
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
-        CustomResult, Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
+        CustomResult, Implementation, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities,
         ServerConfig, SubscriptionFilter,
     },
     service::{
@@ -179,6 +181,7 @@ impl ServerHandler for Shop {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_tool_list_changed()
+            .enable_resources()
             .build();
         let implementation =
             Implementation::new("agentcraft-office", &self.face.version).with_title("AgentCraft");
@@ -235,6 +238,36 @@ impl ServerHandler for Shop {
         Ok(ListToolsResult::with_all_items(
             tools.into_iter().map(names::Shown::describe).collect(),
         ))
+    }
+
+    async fn list_resources(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let listing = async {
+            self.settled().await;
+            resources::list(&*self.source).await
+        };
+        let listed = tokio::select! { biased;
+            () = context.ct.cancelled() => Vec::new(),
+            () = self.gone.cancelled() => Vec::new(),
+            listed = listing => listed,
+        };
+        Ok(ListResourcesResult::with_all_items(listed))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let contents = tokio::select! { biased;
+            () = context.ct.cancelled() => Vec::new(),
+            () = self.gone.cancelled() => Vec::new(),
+            read = resources::read(&*self.source, &request.uri) => read?,
+        };
+        Ok(ReadResourceResult::new(contents).into())
     }
 
     async fn call_tool(

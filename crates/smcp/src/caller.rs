@@ -7,6 +7,9 @@ use domain::{Name, office::Role};
 /// Whether a role may be taken in an office.
 type Coverage = Arc<dyn Fn(Role, &Name) -> bool + Send + Sync>;
 
+/// Whether a token still is one. It is asked with every event, so it must be quick.
+type Validity = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// Finds the caller of a token; nothing if nobody has it. An empty token means that none was given.
 pub type Authenticator = Arc<dyn Fn(&str) -> Option<Caller> + Send + Sync>;
 
@@ -16,6 +19,7 @@ pub struct Caller {
     /// Two connections of the same name are the same party: one may take the other's place when it falls silent.
     pub name: String,
     covers: Coverage,
+    is_valid: Option<Validity>,
 }
 
 impl Caller {
@@ -26,7 +30,19 @@ impl Caller {
         Self {
             name: name.into(),
             covers: Arc::new(covers),
+            is_valid: None,
         }
+    }
+
+    /// The same caller for as long as this says so: with the token ends whatever it opened.
+    #[must_use]
+    pub fn while_valid(mut self, is_valid: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.is_valid = Some(Arc::new(is_valid));
+        self
+    }
+
+    pub(crate) fn is_valid(&self) -> bool {
+        self.is_valid.as_ref().is_none_or(|is_valid| is_valid())
     }
 
     /// A caller who may join any office in any role.

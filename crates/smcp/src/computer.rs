@@ -21,7 +21,10 @@ use std::{
 
 use platform::Tasks;
 use serde_json::{Map, Value, json};
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, watch},
+    time::MissedTickBehavior,
+};
 use wire::smcp::{Change, ClientEvent, ErrorBody, Event, Profile, cancel_notice};
 
 use self::{blobs::Blobs, calls::Calls, desktop::History, uploads::Uploads};
@@ -35,6 +38,9 @@ use crate::{
     convert::code,
     link::{Arrival, Link, LinkConfig, LinkError, Reply, Standing},
 };
+
+/// How often answers that are old are given up, also when nobody calls any more.
+const FORGET_EVERY: Duration = Duration::from_secs(60);
 
 /// A call that somebody must agree to.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,7 +104,7 @@ pub struct Computer {
 pub(crate) struct Desk {
     pub(crate) tools: Arc<dyn Tools>,
     pub(crate) config: ComputerConfig,
-    pub(crate) calls: Calls,
+    pub(crate) calls: Arc<Calls>,
     pub(crate) blobs: Arc<Blobs>,
     pub(crate) uploads: Arc<Uploads>,
     /// Where files are read and written.
@@ -114,7 +120,7 @@ impl Computer {
         let desk = Arc::new(Desk {
             tools,
             config,
-            calls: Calls::default(),
+            calls: Arc::default(),
             blobs: Arc::default(),
             uploads: Arc::default(),
             tasks: tasks.child(),
@@ -154,10 +160,16 @@ impl Computer {
 
 async fn serve(desk: Arc<Desk>, mut arriving: mpsc::Receiver<Arrival>, tasks: Tasks) {
     let stop = tasks.stop();
+    let mut forgetting = tokio::time::interval(FORGET_EVERY);
+    forgetting.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let arrival = tokio::select! { biased;
             () = stop.cancelled() => break,
             arrival = arriving.recv() => arrival,
+            _ = forgetting.tick() => {
+                desk.calls.forget();
+                continue;
+            }
         };
         match arrival {
             None => break,
@@ -165,8 +177,8 @@ async fn serve(desk: Arc<Desk>, mut arriving: mpsc::Receiver<Arrival>, tasks: Ta
             Some(Arrival::Joined | Arrival::Away) => {}
             Some(Arrival::Event { name, body, reply }) => {
                 if name == cancel_notice() {
-                    desk.calls
-                        .cancel(body["req_id"].as_str().unwrap_or_default());
+                    let request = body["req_id"].as_str().unwrap_or_default();
+                    desk.calls.cancel(body["agent"].as_str(), request);
                 }
                 if let Some(reply) = reply {
                     let desk = Arc::clone(&desk);

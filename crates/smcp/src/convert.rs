@@ -115,6 +115,19 @@ pub(crate) fn sentence(words: &str) -> String {
     }
 }
 
+/// About how many bytes a value takes.
+pub(crate) fn size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 8,
+        Value::Array(items) => items.iter().map(size).sum::<usize>() + 8,
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, value)| key.len() + 8 + size(value))
+            .sum(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use domain::{Name, office::MemberName};

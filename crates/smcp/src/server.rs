@@ -3,6 +3,7 @@
 //! What may happen is decided by `domain::office`; this module moves bytes, acknowledges every request and keeps time.
 
 mod ack;
+mod answers;
 mod bus;
 mod door;
 mod floor;
@@ -72,6 +73,8 @@ pub struct OfficeConfig {
     pub ping_timeout: Duration,
     /// How long a silent connection has to show that it lives, before its place is given away.
     pub probe_timeout: Duration,
+    /// How often old answers are forgotten, and connections closed whose token has ended.
+    pub sweep_every: Duration,
 }
 
 impl Default for OfficeConfig {
@@ -83,11 +86,12 @@ impl Default for OfficeConfig {
             payload_max: 8 * 1024 * 1024,
             unread_bytes_max: 64 * 1024 * 1024,
             call_timeout: Duration::from_secs(60),
-            call_timeout_max: Duration::from_secs(60 * 60),
+            call_timeout_max: Duration::from_secs(24 * 60 * 60),
             read_timeout: Duration::from_secs(30),
             ping_interval: Duration::from_secs(25),
             ping_timeout: Duration::from_secs(20),
             probe_timeout: Duration::from_secs(2),
+            sweep_every: Duration::from_secs(5),
         }
     }
 }
@@ -108,7 +112,7 @@ pub struct Seat {
     pub caller: String,
 }
 
-/// What the server keeps of its connections; answers to repeated calls are bounded by themselves.
+/// What the server keeps of its connections and their requests.
 #[cfg(test)]
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Holds {
@@ -149,6 +153,7 @@ pub fn router(
         matches!(listening, Some(Ok(()))),
         "there is nobody to wait for"
     );
+    relay.keep_sweeping();
     close_with(tasks, io);
     (router, OfficeServer { relay })
 }
@@ -176,6 +181,7 @@ pub async fn shared_router(
             reason: error.to_string(),
         })?;
     Shared::start(&relay, shared, parcels).await;
+    relay.keep_sweeping();
     close_with(tasks, io);
     Ok((router, OfficeServer { relay }))
 }

@@ -8,6 +8,7 @@ mod members;
 mod raw;
 mod refusals;
 mod relay;
+mod rights;
 mod several;
 mod support;
 mod tls;

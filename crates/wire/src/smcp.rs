@@ -16,9 +16,9 @@ pub use event::{
     Change, ClientEvent, Event, ServerEvent, cancel_notice, enter_notice, leave_notice,
 };
 pub use message::{
-    BlobAnswer, BlobAsk, CallResult, Cancel, DesktopAnswer, Join, Leave, ListRoom, Membership,
-    PutBlobAnswer, PutBlobAsk, Resource, ResourcesAnswer, RoomAnswer, Session, Tool, ToolCall,
-    ToolMeta, ToolsAnswer,
+    BlobAnswer, BlobAsk, CALL_SCOPE, CallResult, Cancel, DesktopAnswer, Join, Leave, ListRoom,
+    Membership, PutBlobAnswer, PutBlobAsk, Resource, ResourcesAnswer, RoomAnswer, Session, Tool,
+    ToolCall, ToolMeta, ToolsAnswer,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

@@ -21,7 +21,7 @@ use crate::{
     error::CommandError,
     exit::Exit,
     office,
-    render::Screen,
+    render::{Screen, many_lines},
 };
 
 /// How long the office has to let us in: a command that waits longer is taken for dead.
@@ -196,6 +196,10 @@ fn call(
 fn show(result: &CallResult, screen: &mut Screen) -> Result<(), CommandError> {
     for item in &result.content {
         match (item["type"].as_str(), item["text"].as_str()) {
+            // A tool of somebody else's shall not command the terminal; a program gets what was said.
+            (Some("text"), Some(text)) if screen.width().is_some() => {
+                screen.line(&many_lines(text))?
+            }
             (Some("text"), Some(text)) => screen.line(text)?,
             (Some(kind), _) => {
                 let mime = item["mimeType"].as_str().unwrap_or("of no type");
@@ -225,7 +229,10 @@ fn desktop(
         ReportFormat::Json => screen.json(&windows)?,
         ReportFormat::Table => {
             for window in windows {
-                screen.line(&window)?;
+                match screen.width() {
+                    Some(_) => screen.line(&many_lines(&window))?,
+                    None => screen.line(&window)?,
+                }
             }
         }
     }
@@ -264,6 +271,12 @@ fn upload(
     let file = &arguments.file;
     let bytes = platform::files::read_bounded(file, UPLOAD_MAX)
         .map_err(|error| CommandError::machine(format!("read {}", file.display()), error))?;
+    if bytes.is_empty() {
+        return Err(CommandError::Refused {
+            message: format!("{} is empty", file.display()),
+            hint: "offices carry files of one byte or more".to_owned(),
+        });
+    }
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let path = ask(&arguments.place, config, async |agent, _| {
         agent.upload(&arguments.computer, &bytes, &name).await

@@ -10,6 +10,7 @@ use std::{
 
 use engine::DriverSurroundings;
 use platform::{Guardian, Owner, Tasks, environment::base_environment, owner};
+use serde_json::Value;
 use smcp::computer::{Computer, ComputerConfig, Confirm, Confirmation};
 
 use self::stay::{Servers, Stay, Watches};
@@ -34,8 +35,12 @@ const DRAIN_MAX: Duration = Duration::from_secs(10);
 /// How long a server may take to start; the driver's own limits are stricter.
 const START_MAX: Duration = Duration::from_secs(60);
 
-/// Characters of a call's arguments that are shown to whoever must agree to it.
-const SHOWN_MAX: usize = 500;
+/// Characters of one text in a call's arguments that are shown to whoever must agree to it: what comes after a long text
+/// must be seen too.
+const TEXT_SHOWN_MAX: usize = 200;
+
+/// Characters of all arguments that are shown. Nobody can agree to more.
+const SHOWN_MAX: usize = 4000;
 
 pub(super) fn run(
     command: ComputerCommand,
@@ -156,10 +161,11 @@ fn confirm_in_terminal(asking: Asking) -> Confirm {
     Arc::new(move |asked: Confirmation| {
         let asking = asking.clone();
         Box::pin(async move {
-            let mut arguments = serde_json::Value::Object(asked.params).to_string();
-            if let Some((end, _)) = arguments.char_indices().nth(SHOWN_MAX) {
-                arguments.truncate(end);
-                arguments.push('…');
+            let mut arguments = Value::Object(asked.params);
+            shorten(&mut arguments);
+            let arguments = arguments.to_string();
+            if arguments.chars().count() > SHOWN_MAX {
+                return false;
             }
             let question = format!(
                 "{} wants {} of {} with {arguments}: carry it out?",
@@ -168,4 +174,38 @@ fn confirm_in_terminal(asking: Asking) -> Confirm {
             asking.agreed(question).await
         })
     })
+}
+
+/// Cuts long texts, wherever they are, and says how much is missing.
+fn shorten(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            let count = text.chars().count();
+            if count > TEXT_SHOWN_MAX {
+                let shown: String = text.chars().take(TEXT_SHOWN_MAX).collect();
+                *text = format!("{shown}… ({} more characters)", count - TEXT_SHOWN_MAX);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(shorten),
+        Value::Object(fields) => fields.values_mut().for_each(shorten),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_comes_after_a_long_text_is_seen_by_whoever_agrees() {
+        let mut arguments =
+            json!({"x": "a".repeat(9000), "y": ["é".repeat(201)], "z": "rm -rf HOME"});
+        shorten(&mut arguments);
+        let shown = arguments.to_string();
+        assert!(shown.ends_with(r#""z":"rm -rf HOME"}"#), "{shown}");
+        assert!(shown.contains("(8800 more characters)") && shown.contains("(1 more characters)"));
+        assert!(shown.len() < SHOWN_MAX);
+    }
 }

@@ -38,11 +38,14 @@ pub(super) fn run(arguments: &McpOfficeArgs, config: &Config) -> Result<(), Comm
         let source = Arc::new(OfficeTools::start(link, timeout, &tasks));
         let serving = mcp::serve_office(face, source.clone(), stop);
         tokio::pin!(serving);
-        // A server that cannot be reached may come up; one that refuses us at first would go on doing so.
+        // A server that cannot be reached may come up, and a place that is taken becomes free; one that refuses our token
+        // at first would go on doing so.
         let served = tokio::select! { biased;
             joined = source.joined() => match joined {
-                Err(error) => return Err(office::not_let_in(&error, &arguments.place)),
-                Ok(()) => serving.await,
+                Err(error) if !office::is_taken(&error) => {
+                    return Err(office::not_let_in(&error, &arguments.place));
+                }
+                Err(_) | Ok(()) => serving.await,
             },
             served = &mut serving => served,
         };

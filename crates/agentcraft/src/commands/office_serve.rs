@@ -2,7 +2,6 @@
 
 use std::{ffi::OsStr, sync::Arc, time::Duration};
 
-use axum::serve::ListenerExt;
 use platform::Tasks;
 use smcp::{
     Refused,
@@ -17,7 +16,7 @@ use crate::{
     config::Config,
     error::CommandError,
     node::token_of,
-    office::{self, Identity, TlsListener},
+    office::{self, Identity},
     render::Screen,
 };
 
@@ -57,8 +56,8 @@ pub(super) fn run(
         let stop = stop_on_signals()?;
         let attempt =
             |error| CommandError::machine(format!("listen on {}", arguments.listen), error);
-        let listener = TcpListener::bind(arguments.listen).await.map_err(attempt)?;
-        let address = listener.local_addr().map_err(attempt)?;
+        let socket = TcpListener::bind(arguments.listen).await.map_err(attempt)?;
+        let address = socket.local_addr().map_err(attempt)?;
         let scheme = if acceptor.is_some() { "https" } else { "http" };
         let tasks = Tasks::new();
         let (config, authenticate) = (OfficeConfig::default(), guests.authenticator());
@@ -77,17 +76,8 @@ pub(super) fn run(
         if acceptor.is_none() && !address.ip().is_loopback() {
             screen.warning("tokens and tools travel unencrypted; --cert and --key encrypt them")?;
         }
-        match acceptor {
-            None => {
-                // Only slower without: a notice would wait for the reader's word about the one before it.
-                let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
-                serve(listener, router, &tasks);
-            }
-            Some(acceptor) => {
-                let listener = TlsListener::start(listener, acceptor, &tasks).map_err(attempt)?;
-                serve(listener, router, &tasks);
-            }
-        }
+        let connections = tasks.child();
+        tasks.spawn(|stop| listener::serve_router(socket, acceptor, router, connections, stop));
         end_with(&stop, &tasks).await;
         Ok(())
     })
@@ -119,22 +109,6 @@ fn sharing(arguments: &OfficeServeArgs, config: &Config) -> Result<Option<Sharin
     sharing
         .transpose()
         .map_err(|error| CommandError::machine("share the offices", error))
-}
-
-fn serve<L>(listener: L, router: axum::Router, tasks: &Tasks)
-where
-    L: axum::serve::Listener,
-    L::Addr: std::fmt::Debug,
-{
-    tasks.spawn(|stop| async move {
-        let serving = axum::serve(listener, router).into_future();
-        tokio::select! { biased;
-            () = stop.cancelled() => {}
-            served = serving => if let Err(error) = served {
-                tracing::error!(%error, "the office server has ended");
-            },
-        }
-    });
 }
 
 async fn end_with(stop: &CancellationToken, tasks: &Tasks) {

@@ -266,13 +266,16 @@ impl Faces<'_> {
         let authenticate: smcp::Authenticator = Arc::new(move |token| {
             let caller = tokens.check(token)?;
             let name = caller.name.clone();
-            Some(smcp::Caller::new(name, move |role, office| {
+            let member = smcp::Caller::new(name, move |role, office| {
                 let role = match role {
                     Role::Agent => "agent",
                     Role::Computer => "computer",
                 };
                 caller.may(&format!("office:{role}:{office}"))
-            }))
+            });
+            // A connection outlives many requests, so its token is looked at again with each.
+            let (tokens, token) = (tokens.clone(), token.to_owned());
+            Some(member.while_valid(move || tokens.check(&token).is_some()))
         });
         let (router, server) = smcp::server::router(
             smcp::server::OfficeConfig::default(),

@@ -116,6 +116,11 @@ fn own_token(own: &Option<Address>, config: &Config) -> Result<Option<String>, C
     }
 }
 
+/// Whether somebody else has the place that we want. Released servers have no code for it, only words.
+pub(crate) fn is_taken(error: &LinkError) -> bool {
+    matches!(error, LinkError::Refused(body) if body.message.to_lowercase().contains("already"))
+}
+
 /// Why we are not let in, and what can be done about it.
 pub(crate) fn not_let_in(error: &LinkError, place: &PlaceArgs) -> CommandError {
     match error {
@@ -138,6 +143,9 @@ pub(crate) fn refusal(error: &LinkError, place: &PlaceArgs) -> CommandError {
         }
         LinkError::Refused(body) if body.code == 4008 => {
             "the server speaks another version; --profile specified may be the one".to_owned()
+        }
+        LinkError::Unreachable(why) if why.contains("CaUsedAsEndEntity") => {
+            "the server shows the certificate of an authority; make one for a server: openssl req -x509 -addext basicConstraints=CA:FALSE …".to_owned()
         }
         LinkError::Unreachable(_) | LinkError::NotAnOffice | LinkError::Lost | LinkError::TimedOut => {
             format!("check the address {}, and that its server runs", place.url)

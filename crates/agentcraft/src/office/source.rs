@@ -13,20 +13,25 @@ use engine::{
 use platform::Tasks;
 use serde_json::{Value, json};
 use smcp::{
-    LinkConfig, LinkError,
+    LinkConfig, LinkError, Standing,
     agent::{Agent, Call, News},
 };
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, timeout, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+use wire::smcp::CallResult;
 
 /// The first pause before a computer that did not answer is asked again, which doubles up to the last.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_LAST: Duration = Duration::from_secs(30);
 
-/// How often a call is repeated, under the same id, after the connection was lost below it.
-const REPEATS_MAX: usize = 3;
+/// The pause before a call is repeated for a computer that seems to be there and is not found.
+const REPEAT_PAUSE: Duration = Duration::from_millis(200);
 
-/// How long a call waits for the office to be back.
-const BACK_MAX: Duration = Duration::from_secs(60);
+/// The tool that is there instead of the others while the office does not let us in.
+const WAIT: &str = "wait";
 
 /// The tools of an office, for as long as this lives.
 #[derive(Debug)]
@@ -48,6 +53,8 @@ struct Desk {
 struct Known {
     /// How we stand with the office itself.
     office: ServerStatus,
+    /// Why the office does not let us in, while it does not.
+    refused: Option<String>,
     computers: BTreeMap<String, Computer>,
     /// Counts what was asked, so that a late answer changes nothing.
     asked: u64,
@@ -68,6 +75,7 @@ impl OfficeTools {
             office: link.office.clone(),
             known: Mutex::new(Known {
                 office: ServerStatus::Starting,
+                refused: None,
                 computers: BTreeMap::new(),
                 asked: 0,
             }),
@@ -94,26 +102,16 @@ impl OfficeTools {
     }
 
     async fn call(&self, call: ToolCall) -> Result<ToolOutput, ToolError> {
+        if call.server == self.desk.office && call.tool == WAIT {
+            return self.wait_for_place(&call.cancel).await;
+        }
         if !self.desk.known().computers.contains_key(&call.server) {
             return Err(ToolError::NoServer {
                 server: call.server,
             });
         }
         let request = Call::new(&call.server, &call.tool, call.arguments, self.call_timeout);
-        let mut repeats = 0;
-        let result = loop {
-            match self.agent.call(&request, &call.cancel).await {
-                // The computer answers a repeated id with the first answer, so nothing is done twice.
-                Err(LinkError::Lost) if repeats < REPEATS_MAX => {
-                    repeats += 1;
-                    tokio::select! { biased;
-                        () = call.cancel.cancelled() => return Err(ToolError::Cancelled),
-                        _ = tokio::time::timeout(BACK_MAX, self.agent.joined()) => {}
-                    }
-                }
-                answer => break answer,
-            }
-        };
+        let result = self.carry(request, &call.cancel).await?;
         let result = result.map_err(|error| failure(&call.server, &error))?;
         let mut raw = json!({ "content": result.content, "isError": result.is_error });
         if let Some(structured) = result.structured_content {
@@ -129,6 +127,73 @@ impl OfficeTools {
     }
 }
 
+impl OfficeTools {
+    /// Calls, and repeats the call under its id after the connection was lost below it, for as long as it has time: the
+    /// computer answers a repeated id with the first answer, so nothing is done twice.
+    async fn carry(
+        &self,
+        mut request: Call,
+        cancel: &CancellationToken,
+    ) -> Result<Result<CallResult, LinkError>, ToolError> {
+        let until = Instant::now() + self.call_timeout;
+        let mut was_lost = false;
+        loop {
+            let answer = self.agent.call(&request, cancel).await;
+            match &answer {
+                Err(LinkError::Lost) => was_lost = true,
+                // We are back before the computer is.
+                Err(LinkError::Refused(body)) if was_lost && body.code == 404 => {}
+                _ => return Ok(answer),
+            }
+            tokio::select! { biased;
+                () = cancel.cancelled() => return Err(ToolError::Cancelled),
+                back = timeout_at(until, self.back(&request.computer)) => if back.is_err() {
+                    return Ok(answer);
+                },
+            }
+            request.timeout = until.saturating_duration_since(Instant::now());
+        }
+    }
+
+    /// Waits until we and the computer are in the office.
+    async fn back(&self, computer: &str) {
+        tokio::time::sleep(REPEAT_PAUSE).await;
+        let mut standing = self.agent.standing();
+        let joined = standing.wait_for(|standing| *standing == Standing::Joined);
+        if joined.await.is_err() {
+            return; // It will not come back; the next attempt says so.
+        }
+        let mut changes = self.desk.changes.subscribe();
+        while !self.desk.known().computers.contains_key(computer) {
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// What whoever finds no tools can do about it.
+    async fn wait_for_place(&self, cancel: &CancellationToken) -> Result<ToolOutput, ToolError> {
+        let mut changes = self.desk.changes.subscribe();
+        let is_ready = || self.desk.known().office == ServerStatus::Ready;
+        let ready = async { while !is_ready() && changes.changed().await.is_ok() {} };
+        let waited = tokio::select! { biased;
+            () = cancel.cancelled() => return Err(ToolError::Cancelled),
+            waited = timeout(self.call_timeout, ready) => waited,
+        };
+        let office = &self.desk.office;
+        let words = match waited {
+            Ok(()) => format!("The office {office} has let us in: its tools can be used now."),
+            Err(_) => format!("The office {office} has still not let us in."),
+        };
+        let is_error = waited.is_err();
+        let content = json!([{ "type": "text", "text": words }]);
+        Ok(ToolOutput {
+            raw: json!({ "content": content, "isError": is_error }),
+            is_error,
+        })
+    }
+}
+
 impl Drop for OfficeTools {
     fn drop(&mut self) {
         self.tasks.cancel();
@@ -137,11 +202,7 @@ impl Drop for OfficeTools {
 
 impl ToolSource for OfficeTools {
     fn tools(&self) -> Vec<Tool> {
-        let known = self.desk.known();
-        let computers = known.computers.values();
-        computers
-            .flat_map(|computer| computer.tools.clone())
-            .collect()
+        self.desk.tools()
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
@@ -207,10 +268,21 @@ struct Follower {
 impl Follower {
     async fn follow(self, mut news: mpsc::Receiver<News>) {
         let stop = self.tasks.stop();
+        let mut standing = self.agent.standing();
         loop {
             let told = tokio::select! { biased;
                 () = stop.cancelled() => break,
                 told = news.recv() => told,
+                changed = standing.changed() => {
+                    if changed.is_err() {
+                        break; // The connection will not come back.
+                    }
+                    let now = standing.borrow_and_update().clone();
+                    if let Standing::Waiting { refused: Some(refused) } = now {
+                        self.desk.refused(&refused.message);
+                    }
+                    continue;
+                }
             };
             match told {
                 None => break,
@@ -258,6 +330,7 @@ impl Follower {
                     .or_insert(Computer::new());
             }
             known.office = ServerStatus::Ready;
+            known.refused = None;
         });
         for name in names {
             self.ask(name);
@@ -309,6 +382,28 @@ impl Desk {
         self.changes.send_modify(|changes| *changes += 1);
     }
 
+    fn tools(&self) -> Vec<Tool> {
+        let known = self.known();
+        if let Some(why) = &known.refused {
+            return vec![waiting(&self.office, why)];
+        }
+        let computers = known.computers.values();
+        computers
+            .flat_map(|computer| computer.tools.clone())
+            .collect()
+    }
+
+    /// The office does not let us in; we go on asking.
+    fn refused(&self, why: &str) {
+        let why = why.trim_end_matches('.').to_owned();
+        if self.known().refused.as_ref() != Some(&why) {
+            self.change(|known| {
+                known.refused = Some(why.clone());
+                known.office = ServerStatus::Down { why };
+            });
+        }
+    }
+
     /// The number of a new question; answers to older ones are void.
     fn begin(&self, computer: &str) -> u64 {
         let mut asked = 0;
@@ -348,6 +443,23 @@ impl Desk {
         drop(known);
         self.changes.send_modify(|changes| *changes += 1);
         Some(())
+    }
+}
+
+/// Stands for the tools of an office that does not let us in, so that whoever looks for them learns why.
+fn waiting(office: &str, why: &str) -> Tool {
+    let description = format!(
+        "The tools of the office {office} cannot be used at the moment: {why}. They appear when it lets us in; calling \
+         this waits for that."
+    );
+    let schema = json!({ "type": "object", "properties": {} });
+    let raw = json!({ "name": WAIT, "description": description, "inputSchema": schema });
+    Tool {
+        server: office.to_owned(),
+        name: WAIT.to_owned(),
+        description: Some(description),
+        input_schema: schema.as_object().cloned().unwrap_or_default(),
+        raw,
     }
 }
 

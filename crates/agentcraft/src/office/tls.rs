@@ -1,14 +1,9 @@
 //! Certificates for offices: whom a member trusts and what it shows, and the same for a server that stands alone.
 
-use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc};
 
 use anyhow::Context;
-use platform::{Tasks, files};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::mpsc,
-    time::timeout,
-};
+use platform::files;
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{
@@ -17,18 +12,11 @@ use tokio_rustls::{
         pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
         server::WebPkiClientVerifier,
     },
-    server::TlsStream,
 };
 use tokio_tungstenite::Connector;
 
 /// A chain of certificates is a few kilobytes; a store of public ones a few hundred.
 const PEM_MAX: u64 = 4 * 1024 * 1024;
-
-/// How long a client has for its handshake.
-const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-
-/// Handshakes at once; those beyond wait in the kernel.
-const HANDSHAKES_MAX: usize = 256;
 
 /// A certificate and its key.
 #[derive(Debug, Clone, Copy)]
@@ -101,76 +89,4 @@ fn roots(path: &Path) -> anyhow::Result<RootCertStore> {
             .with_context(|| format!("{} holds a certificate of no use", path.display()))?;
     }
     Ok(roots)
-}
-
-/// Connections whose handshake is done. Each has a task of its own for that, so a slow one holds up nobody.
-#[derive(Debug)]
-pub(crate) struct TlsListener {
-    address: SocketAddr,
-    accepted: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
-}
-
-impl TlsListener {
-    pub(crate) fn start(
-        listener: TcpListener,
-        acceptor: TlsAcceptor,
-        tasks: &Tasks,
-    ) -> io::Result<Self> {
-        let address = listener.local_addr()?;
-        let (accepting, accepted) = mpsc::channel(HANDSHAKES_MAX);
-        let shaking = tasks.child();
-        tasks.spawn(|stop| async move {
-            loop {
-                let Ok(place) = accepting.clone().reserve_owned().await else {
-                    break; // Nobody serves any more.
-                };
-                let dialled = tokio::select! { biased;
-                    () = stop.cancelled() => break,
-                    dialled = accept(&listener) => dialled,
-                };
-                let acceptor = acceptor.clone();
-                shaking.spawn(|stop| async move {
-                    let shaken = timeout(HANDSHAKE_MAX, acceptor.accept(dialled.0));
-                    let shaken = tokio::select! { biased;
-                        () = stop.cancelled() => return,
-                        shaken = shaken => shaken,
-                    };
-                    if let Ok(Ok(stream)) = shaken {
-                        place.send((stream, dialled.1));
-                    }
-                });
-            }
-        });
-        Ok(Self { address, accepted })
-    }
-}
-
-/// Waits out errors such as too many open files, which only time mends.
-async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
-    const PAUSE: Duration = Duration::from_millis(200);
-    loop {
-        match listener.accept().await {
-            Ok(accepted) => {
-                let _ = accepted.0.set_nodelay(true); // Only slower without.
-                return accepted;
-            }
-            Err(_) => tokio::time::sleep(PAUSE).await,
-        }
-    }
-}
-
-impl axum::serve::Listener for TlsListener {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        match self.accepted.recv().await {
-            Some(accepted) => accepted,
-            None => std::future::pending().await, // We are told to end.
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<Self::Addr> {
-        Ok(self.address)
-    }
 }

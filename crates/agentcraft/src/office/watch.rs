@@ -1,6 +1,9 @@
 //! Noticing that the file or folder behind a computer has changed, told by the system and never looked for.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc;
@@ -16,6 +19,8 @@ const PIECES_MAX: usize = 50;
 pub(crate) struct Watch {
     /// None where the system cannot watch: then there are no changes.
     watching: Option<(RecommendedWatcher, mpsc::Receiver<()>)>,
+    /// A folder that is not there yet: until it is, what is above it is watched.
+    missing: Option<PathBuf>,
     has_begun: bool,
 }
 
@@ -24,6 +29,7 @@ impl Watch {
     pub(crate) fn idle() -> Self {
         Self {
             watching: None,
+            missing: None,
             has_begun: false,
         }
     }
@@ -39,9 +45,24 @@ impl Watch {
         Self::start(folder, RecursiveMode::NonRecursive, is_it)
     }
 
-    /// Of everything below a folder.
+    /// Of everything below a folder, which may be made later.
     pub(crate) fn folder(path: &Path) -> Self {
-        Self::start(path, RecursiveMode::Recursive, |_| true)
+        if path.is_dir() {
+            return Self::start(path, RecursiveMode::Recursive, |_| true);
+        }
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let Some(above) = nearest(&path) else {
+            return Self::idle();
+        };
+        let way = path.clone();
+        let is_on_the_way = move |changed: &Path| way.starts_with(changed);
+        let watch = Self::start(above, RecursiveMode::NonRecursive, is_on_the_way);
+        Self {
+            // It may have been made before anybody watched.
+            has_begun: path.is_dir() || nearest(&path) != Some(above),
+            missing: Some(path.clone()),
+            ..watch
+        }
     }
 
     fn start(
@@ -72,6 +93,7 @@ impl Watch {
             });
         Self {
             watching: watching.ok(),
+            missing: None,
             has_begun: false,
         }
     }
@@ -93,7 +115,15 @@ impl Watch {
             }
         }
         self.has_begun = false;
+        if let Some(path) = &self.missing {
+            *self = Self::folder(path); // What was made meanwhile is seen by whoever is told now.
+        }
     }
+}
+
+/// The folder above this one that is there.
+fn nearest(path: &Path) -> Option<&Path> {
+    path.ancestors().skip(1).find(|above| above.is_dir())
 }
 
 #[cfg(test)]
@@ -142,6 +172,25 @@ mod tests {
         tokio::time::timeout(PATIENCE, watch.changed())
             .await
             .unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_is_made_later_is_watched_from_then_on() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("configs/mcp");
+        let mut watch = Watch::folder(&folder);
+        let acts: [&dyn Fn(); 3] = [
+            &|| fs::create_dir(home.path().join("configs")).unwrap(),
+            &|| fs::create_dir(&folder).unwrap(),
+            &|| fs::write(folder.join("clock.json"), "{}").unwrap(),
+        ];
+        for act in acts {
+            act();
+            tokio::time::timeout(PATIENCE, watch.changed())
+                .await
+                .unwrap();
+        }
+        assert_eq!(watch.missing, None);
     }
 
     #[tokio::test]

@@ -2,12 +2,14 @@
 
 mod changing;
 mod inputs;
+mod others;
 mod several;
 mod template;
 
 use std::{
     env, fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read},
+    net::TcpStream,
     path::PathBuf,
     process::{Child, Command, Stdio},
     sync::mpsc,
@@ -379,6 +381,48 @@ fn a_token_opens_its_office_in_its_role_and_nothing_else() {
         assert_eq!(refused.code, 1, "{command} {office}: {refused:?}");
         assert!(refused.stderr.contains("the office refused"), "{refused:?}");
     }
+}
+
+#[test]
+fn a_server_that_stands_alone_closes_connections_that_say_nothing() {
+    let home = node().stopped();
+    let server = Running::start(home.command(&["office", "serve", "--listen", "127.0.0.1:0"]));
+    let said = server.until("office server at ");
+    let address = said.rsplit('/').next().unwrap();
+    let mut silent = TcpStream::connect(address).unwrap();
+    silent.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut heard = Vec::new();
+    silent.read_to_end(&mut heard).expect("it is closed");
+}
+
+#[test]
+fn a_token_that_is_revoked_ends_its_computers_stay_in_an_office_of_the_node() {
+    let node = node().listening().start();
+    let right = "office:computer:studio";
+    let made = node.cli(&["token", "create", "laptop", "--right", right, "-f", "json"]);
+    let made: Value = serde_json::from_str(&made.stdout).unwrap();
+    let [token, servers] = ["laptop.token", "servers.json"].map(|name| node.scratch(name));
+    fs::create_dir_all(token.parent().unwrap()).unwrap();
+    fs::write(&token, made["token"].as_str().unwrap()).unwrap();
+    fs::write(&servers, r#"{"servers": {}}"#).unwrap();
+    let (token, servers) = (token.display().to_string(), servers.display().to_string());
+    let url = node.url();
+    let computer = Running::start(node.command(&[
+        "computer",
+        "join",
+        &url,
+        "studio",
+        "--token-file",
+        &token,
+        "--config",
+        &servers,
+    ]));
+    computer.until("joined");
+    let revoked = node.cli(&["token", "revoke", made["id"].as_str().unwrap()]);
+    assert_eq!(revoked.code, 0, "{revoked:?}");
+    computer.until("away: ");
+    let said = computer.until("away: the office refused");
+    assert!(said.contains("token"), "{said}");
 }
 
 #[test]

@@ -65,6 +65,7 @@ fn inputs() -> impl Strategy<Value = Input> {
         2 => (connections(), questions_elsewhere).prop_map(
             |(connection, question)| Input::AskElsewhere { connection, to: elsewhere(), question }
         ),
+        1 => Just(Input::Tick),
         2 => (1..20_u64).prop_map(|ticket| Input::Answered { ticket: Ticket(ticket) }),
         1 => (1..20_u64).prop_map(|ticket| Input::TimedOut { ticket: Ticket(ticket) }),
         2 => (connections(), request_ids()).prop_map(|(connection, request)| Input::Cancel { connection, request }),

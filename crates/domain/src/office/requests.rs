@@ -237,7 +237,7 @@ impl Offices {
         Some((request, keep))
     }
 
-    fn forget_old(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(super) fn forget_old(&mut self, now: Timestamp) -> Vec<Effect> {
         let mut effects = Vec::new();
         while let Some((answered, _)) = self.answered.front() {
             if self.answered.len() <= ANSWERS_MAX && now.since(*answered) < ANSWER_TTL {

@@ -10,7 +10,7 @@ use wire::smcp::{
 
 use super::{
     CallFailure, Confirmation, Desk,
-    calls::{Begin, Calls, Carrying},
+    calls::{Begin, CallId, Carrying, Kept},
     desktop::{self, WINDOW, WINDOWS_MAX, Window},
     masking,
     naming::{Found, Shown, Target, bundle_id},
@@ -29,6 +29,9 @@ const CALL_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How long a cancelled call has to tell its server.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
+
+/// The largest result: released agents take messages of 4 MiB, and the packet has a frame around it.
+const RESULT_MAX: usize = 7 * 512 * 1024;
 
 /// The codes of the released profile for a server that wants other credentials.
 const UNAUTHORIZED: i64 = 4006;
@@ -65,28 +68,25 @@ impl Desk {
 
     pub(super) async fn call(&self, body: Value) -> Result<Value, ErrorBody> {
         let call: ToolCall = read(&body)?;
-        match self.calls.begin(&call.req_id) {
+        match self.calls.begin(CallId::of(&call, &body)) {
             Begin::Busy => {
                 let words = "The computer works on too many calls.";
                 Err(ErrorBody::new(code::FORBIDDEN, words).with("reason", "busy"))
             }
             Begin::Known(mut answer) => {
-                let answer = answer.wait_for(Option::is_some).await;
-                let answer = answer.ok().and_then(|answer| answer.clone());
-                answer.ok_or_else(|| {
-                    ErrorBody::new(code::INTERNAL, "The first call of this id was lost.")
-                })
+                let kept = answer.wait_for(Option::is_some).await;
+                let words = match kept.ok().and_then(|kept| kept.clone()) {
+                    Some(Kept::Answer(answer)) => return Ok(answer),
+                    Some(Kept::Gone) => "This call was answered; its answer is not kept.",
+                    None => "The first call of this id was lost.",
+                };
+                Err(ErrorBody::new(code::INTERNAL, words))
             }
             Begin::Carry(carrying) => {
                 let answer = self.carry(call, &carrying).await;
                 let profile = self.config.link.profile;
                 let answer = answer.unwrap_or_else(|error| error.to_value(profile));
-                carrying.publish(if Calls::is_too_large(&answer) {
-                    let words = "This call was answered; its answer was too large to be kept.";
-                    ErrorBody::new(code::INTERNAL, words).to_value(profile)
-                } else {
-                    answer.clone()
-                });
+                carrying.publish(&answer);
                 Ok(answer)
             }
         }
@@ -104,6 +104,10 @@ impl Desk {
             Duration::try_from_secs_f64(seconds).unwrap_or(CALL_TIMEOUT_MAX)
         });
         let work = async {
+            let _turn = tokio::select! { biased;
+                () = carrying.cancel.cancelled() => return CallResult::cancelled(),
+                turn = self.calls.turn() => turn,
+            };
             if !self.is_agreed(&call, &target).await {
                 return CallResult::failure(format!(
                     "{} needs a confirmation, and nobody gave it.",
@@ -139,7 +143,7 @@ impl Desk {
         if !target.meta.is_empty() {
             result = result.marked("a2c_tool_meta", json!(target.meta));
         }
-        Ok(json!(result))
+        Ok(within_a_message(json!(result), &call.tool_name))
     }
 
     fn too_slow(&self) -> Result<Value, ErrorBody> {
@@ -309,6 +313,17 @@ fn failed(failure: &CallFailure, target: &Target) -> CallResult {
         .marked("error_code", code)
         .marked("mcp_server", target.bundle.as_str())
         .marked("auth_hint", json!(hint))
+}
+
+/// A result that no message can carry fails its own call, and nothing else.
+fn within_a_message(result: Value, tool: &str) -> Value {
+    let size = result.to_string().len();
+    if size <= RESULT_MAX {
+        return result;
+    }
+    json!(CallResult::failure(format!(
+        "The result of {tool} is too large: it has {size} bytes, and at most {RESULT_MAX} can be sent. Ask for less of it."
+    )))
 }
 
 fn request_id(body: &Value) -> String {

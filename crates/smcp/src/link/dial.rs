@@ -10,7 +10,7 @@ use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, connect_async_tls_with_config,
     tungstenite::{self, Message, protocol::WebSocketConfig},
 };
-use wire::smcp::{ErrorBody, Profile, SHIPPED_VERSION};
+use wire::smcp::{CALL_SCOPE, ErrorBody, Profile, SHIPPED_VERSION};
 
 use super::{
     LinkConfig, LinkError,
@@ -67,7 +67,7 @@ async fn open(config: &LinkConfig) -> Result<Line, LinkError> {
     let dialled = connect_async_tls_with_config(address, Some(limits), true, connector).await;
     let (mut socket, _) = dialled.map_err(dial_error)?;
     let silence_max = greeting(&mut socket).await?;
-    let mut auth = json!({ "token": config.token });
+    let mut auth = json!({ "token": config.token, CALL_SCOPE: true });
     if config.profile == Profile::Seed {
         auth["protocol"] = json!(wire::smcp::PROTOCOL);
         auth["version"] = json!("0.1.2");

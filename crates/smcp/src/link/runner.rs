@@ -17,9 +17,14 @@ use super::{
     dial::{self, Line},
     packet::{self, Incomplete, Packet},
 };
+use crate::convert::code;
 
 /// How long one message may take to be written before the line counts as dead.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The largest message that is sent. The other side would close the connection over a larger one, with everything that
+/// is under way on it: our servers take 8 MiB, the released libraries 4.
+const MESSAGE_MAX: usize = 15 * 256 * 1024;
 
 /// The first pause after a loss, which doubles up to the last.
 const RETRY_FIRST: Duration = Duration::from_millis(200);
@@ -184,8 +189,8 @@ impl Runner {
         });
         // Without an answer it is asked again.
         talk.rejoin = Some(Instant::now() + JOIN_TIMEOUT);
-        talk.ask(ServerEvent::JOIN_OFFICE, &body, Waiting::Join)
-            .await
+        let text = packet::event(Some(talk.last_id + 1), ServerEvent::JOIN_OFFICE, &body);
+        talk.ask(text, Waiting::Join).await
     }
 
     async fn say(&self, talk: &mut Talk, command: Command) -> Option<()> {
@@ -194,14 +199,28 @@ impl Runner {
                 event,
                 body,
                 answer: Some(answer),
-            } => talk.ask(&event, &body, Waiting::Caller(answer)).await,
+            } => {
+                let text = packet::event(Some(talk.last_id + 1), &event, &body);
+                if text.len() > MESSAGE_MAX {
+                    let error = too_large("request", text.len());
+                    // The asker may have run out of patience.
+                    let _ = answer.send(vec![error.to_value(self.config.profile)]);
+                    return Some(());
+                }
+                talk.ask(text, Waiting::Caller(answer)).await
+            }
             Command::Emit {
                 event,
                 body,
                 answer: None,
             } => talk.write(packet::event(None, &event, &body)).await,
             Command::Ack { id, line, body } if line == self.line => {
-                talk.write(packet::ack(id, &body)).await
+                let mut text = packet::ack(id, &body);
+                if text.len() > MESSAGE_MAX {
+                    let error = too_large("answer", text.len());
+                    text = packet::ack(id, &error.to_value(self.config.profile));
+                }
+                talk.write(text).await
             }
             Command::Ack { .. } => Some(()), // Its connection is gone.
         }
@@ -275,7 +294,8 @@ impl Runner {
 }
 
 impl Talk {
-    async fn ask(&mut self, event: &str, body: &Value, waiting: Waiting) -> Option<()> {
+    /// Sends an event that was written with the next id.
+    async fn ask(&mut self, text: String, waiting: Waiting) -> Option<()> {
         self.last_id += 1;
         // Callers that have given up leave their place here until the line ends or somebody asks again.
         self.waiting.retain(|_, waiting| match waiting {
@@ -283,14 +303,20 @@ impl Talk {
             Waiting::Join => true,
         });
         self.waiting.insert(self.last_id, waiting);
-        self.write(packet::event(Some(self.last_id), event, body))
-            .await
+        self.write(text).await
     }
 
     async fn write(&mut self, text: String) -> Option<()> {
         let written = timeout(WRITE_TIMEOUT, self.line.socket.send(Message::text(text))).await;
         matches!(written, Ok(Ok(()))).then_some(())
     }
+}
+
+fn too_large(what: &str, size: usize) -> ErrorBody {
+    let words = format!(
+        "The {what} is too large: it has {size} bytes, and a message has at most {MESSAGE_MAX}."
+    );
+    ErrorBody::new(code::INVALID, words).with("reason", "too_large")
 }
 
 /// Why a join was refused, in either profile.

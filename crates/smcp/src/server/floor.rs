@@ -13,28 +13,23 @@ use domain::office::{Allowance, ConnectionId, Effect, Keep, Limits, Notice, Offi
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use wire::smcp::{ClientEvent, ErrorBody, Profile};
+use wire::smcp::{ClientEvent, Profile};
 
 use super::{
+    answers::Answers,
     bus::{AckSender, SocketRef},
     knowledge::Knowledge,
     outcome::Outcome,
     shared::{Parcel, Post},
 };
-use crate::{
-    Caller, clock,
-    convert::{self, code},
-};
-
-/// Answers above this are not kept for a repetition: the repetition is told so.
-const KEPT_ANSWER_MAX: usize = 256 * 1024;
+use crate::{Caller, clock, convert};
 
 /// Everything that the lock protects.
 pub(super) struct Floor {
     pub(super) offices: Offices,
     pub(super) peers: HashMap<ConnectionId, Peer>,
     pub(super) pending: HashMap<Ticket, Pending>,
-    answers: HashMap<Ticket, (ClientEvent, Option<Arc<Outcome>>)>,
+    pub(super) answers: Answers,
     /// Where other servers learn what happens here, if there are any.
     post: Option<Post>,
 }
@@ -51,6 +46,10 @@ pub(super) struct Peer {
     pub(super) revision: Arc<AtomicU64>,
     /// Bytes of requests that it may not have read yet.
     pub(super) unread: Arc<AtomicUsize>,
+    /// It is told whose agent a call comes from.
+    pub(super) knows_scopes: bool,
+    /// When it does not acknowledge a probe, it is not there any more.
+    pub(super) answers_probes: bool,
     pub(super) allowance: Arc<Mutex<(Allowance, bool)>>,
 }
 
@@ -132,7 +131,7 @@ impl Floor {
             offices: Offices::new(limits),
             peers: HashMap::new(),
             pending: HashMap::new(),
-            answers: HashMap::new(),
+            answers: Answers::default(),
             post,
         }
     }
@@ -191,7 +190,7 @@ impl Floor {
                     self.settle(ticket, &outcome, keep, &mut afterwards);
                 }
                 Effect::Forget { ticket } => {
-                    self.answers.remove(&ticket);
+                    self.answers.forget(ticket);
                 }
                 // Whoever asks performs these three, because it holds the request.
                 Effect::Forward { .. } | Effect::Join { .. } | Effect::Replay { .. } => {}
@@ -237,27 +236,11 @@ impl Floor {
         };
         pending.over.cancel();
         if keep == Keep::Yes {
-            let kept = outcome
-                .is_small(KEPT_ANSWER_MAX)
-                .then(|| Arc::clone(outcome));
-            self.answers.insert(ticket, (pending.event, kept));
+            self.answers.keep(ticket, pending.event, outcome);
         }
         for asker in pending.askers {
             let reply = (asker, pending.event, Arc::clone(outcome));
             afterwards.replies.push(reply);
-        }
-    }
-
-    /// The answer that was given to this request.
-    pub(super) fn answer(&self, ticket: Ticket) -> (ClientEvent, Arc<Outcome>) {
-        let too_large = || {
-            let words = "This request was answered; its answer was too large to be kept.";
-            Arc::new(Outcome::Failed(ErrorBody::new(code::INTERNAL, words)))
-        };
-        match self.answers.get(&ticket) {
-            Some((event, Some(outcome))) => (*event, Arc::clone(outcome)),
-            Some((event, None)) => (*event, too_large()),
-            None => (ClientEvent::ToolCall, too_large()),
         }
     }
 }

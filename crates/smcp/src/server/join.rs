@@ -17,8 +17,8 @@ use super::{
 };
 use crate::convert::{self, code};
 
-/// Asks a connection whether it still lives. It is a notice, which every client may ignore; those that acknowledge it
-/// do live.
+/// Asks a connection whether it still lives. It is a notice, which every client may ignore; only of those that are known
+/// to acknowledge everything does silence say that they are gone.
 pub(super) const PROBE: &str = "notify:still_there";
 
 fn input(place: &Member, connection: ConnectionId, claim: Claim) -> Input {
@@ -65,6 +65,8 @@ impl Relay {
         self.tasks.spawn(|stop| async move {
             let is_silent = match holder {
                 None => true,
+                // Such a one is gone when its heartbeat fails, and not before.
+                Some(holder) if !holder.answers_probes => !holder.socket.connected(),
                 Some(holder) => {
                     let probe = holder.socket.timeout(timeout);
                     match probe.emit_with_ack::<_, Value>(PROBE, &json!({})) {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wire::smcp::{CallResult, ClientEvent, ErrorBody, Profile, config_in};
 
-use crate::convert::code;
+use crate::convert::{code, size};
 
 /// The end of a request.
 #[derive(Debug, Clone)]
@@ -24,7 +24,20 @@ impl Outcome {
                     .to_value(profile),
             },
             Self::Answer { value, from } => match ErrorBody::from_value(value) {
+                // Released agents do not know this error: they would take it for a result.
+                Some(error)
+                    if error.code == code::TIMEOUT
+                        && (event, profile) == (ClientEvent::ToolCall, Profile::Shipped) =>
+                {
+                    json!(CallResult::timed_out())
+                }
                 Some(error) => error.to_value(profile),
+                None if event == ClientEvent::ToolCall
+                    && (*from, profile) == (Profile::Shipped, Profile::Seed) =>
+                {
+                    let error = specified_error(value);
+                    error.map_or_else(|| value.clone(), |error| error.to_value(profile))
+                }
                 None if event == ClientEvent::GetConfig && *from != profile => {
                     config_in(profile, value)
                 }
@@ -33,26 +46,29 @@ impl Outcome {
         }
     }
 
-    /// Whether it is small enough to be kept for a repetition.
-    pub(super) fn is_small(&self, max: usize) -> bool {
+    /// About how many bytes it takes.
+    pub(super) fn size(&self) -> usize {
         match self {
-            Self::Answer { value, .. } => size(value) <= max,
-            Self::Failed(_) | Self::TimedOut => true,
+            Self::Answer { value, .. } => size(value),
+            Self::Failed(_) | Self::TimedOut => 0,
         }
     }
 }
 
-/// About how many bytes a value takes.
-pub(super) fn size(value: &Value) -> usize {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
-        Value::String(text) => text.len() + 8,
-        Value::Array(items) => items.iter().map(size).sum::<usize>() + 8,
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(key, value)| key.len() + 8 + size(value))
-            .sum(),
+/// What a released computer says in a result where the specification has an error.
+fn specified_error(result: &Value) -> Option<ErrorBody> {
+    if result["isError"] != true {
+        return None;
     }
+    if result["meta"]["a2c_timeout"] == true {
+        let words = "The tool call did not end in time.";
+        return Some(ErrorBody::new(code::TIMEOUT, words));
+    }
+    let said = result["structuredContent"]["error"].as_str()?;
+    let is_unknown = result["structuredContent"]["error_type"] == "ValueError"
+        && (said.ends_with("cannot be called: not found.")
+            || said.ends_with("not found in ExposedToolMapping"));
+    is_unknown.then(|| ErrorBody::new(code::NOT_FOUND, said))
 }
 
 #[cfg(test)]
@@ -72,6 +88,29 @@ mod tests {
             408
         );
         assert_eq!(told(ClientEvent::GetTools, Profile::Shipped)["code"], 408);
+    }
+
+    #[test]
+    fn what_a_computer_says_of_time_and_names_is_told_in_the_askers_profile() {
+        let told = |value: Value, from, to| {
+            let outcome = Outcome::Answer { value, from };
+            outcome.in_profile(ClientEvent::ToolCall, to)
+        };
+        let late = json!(CallResult::timed_out());
+        let unknown = json!({"content": [], "isError": true, "structuredContent": {
+            "error": "Tool 'x' not found in ExposedToolMapping", "error_type": "ValueError"}});
+        for (result, code) in [(&late, 408), (&unknown, 404)] {
+            let error = told(result.clone(), Profile::Shipped, Profile::Seed);
+            assert_eq!(error["error"]["code"], code);
+            let same = told(result.clone(), Profile::Shipped, Profile::Shipped);
+            assert_eq!(same, *result);
+        }
+        let error = ErrorBody::new(408, "late").to_value(Profile::Seed);
+        assert_eq!(told(error, Profile::Seed, Profile::Shipped), late);
+        let failed = json!({"content": [], "isError": true, "structuredContent": {
+            "error": "no", "error_type": "ValueError"}});
+        let same = told(failed.clone(), Profile::Shipped, Profile::Seed);
+        assert_eq!(same, failed, "a failure of the tool itself");
     }
 
     #[test]

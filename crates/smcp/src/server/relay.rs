@@ -8,11 +8,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use axum::http::header;
 use domain::office::{Allowance, ConnectionId, Input, Member, Refusal};
 use platform::Tasks;
 use serde_json::Value;
-use tokio::sync::watch;
-use wire::smcp::{ErrorBody, Event, PROTOCOL, ServerEvent, Version};
+use tokio::{sync::watch, time::MissedTickBehavior};
+use wire::smcp::{CALL_SCOPE, ErrorBody, Event, PROTOCOL, ServerEvent, Version};
 
 use super::{
     OfficeConfig, Seat,
@@ -25,6 +26,9 @@ use super::{
     shared::{Parcel, Shared},
 };
 use crate::{Audit, Authenticator, Caller, Refused, clock, convert::code};
+
+/// What whoever comes with a token that was revoked or has expired is told.
+const TOKEN_ENDED: &str = "The token is not valid any more.";
 
 /// Bytes of an event's name that are repeated in an answer or in the audit.
 const EVENT_SHOWN_MAX: usize = 64;
@@ -40,6 +44,10 @@ pub(super) struct Relay {
     /// Counts what has happened, for those who look at the seats.
     changes: watch::Sender<u64>,
 }
+
+/// Whether a connection said in its handshake that it tells calls apart by their scope.
+#[derive(Debug, Clone, Copy, Default)]
+struct KnowsScopes(bool);
 
 impl fmt::Debug for Relay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -97,6 +105,9 @@ impl Relay {
         }
         match (self.authenticate)(&token(socket, auth).unwrap_or_default()) {
             Some(caller) => {
+                let wants = auth.and_then(|auth| auth.get(CALL_SCOPE));
+                let knows_scopes = KnowsScopes(wants == Some(&Value::Bool(true)));
+                socket.extensions.insert(knows_scopes);
                 socket.extensions.insert(caller);
                 Ok(())
             }
@@ -111,6 +122,7 @@ impl Relay {
         let Some(caller) = socket.extensions.get::<Caller>() else {
             return; // Nobody comes here without having been admitted.
         };
+        let knows_scopes = socket.extensions.get::<KnowsScopes>().unwrap_or_default();
         let (profile, version) = gate::profile(&socket.req_parts().uri);
         let allowance = Allowance::new(
             self.config.events_per_second,
@@ -130,6 +142,8 @@ impl Relay {
             knowledge: watch::Sender::default(),
             revision: Arc::default(),
             unread: Arc::default(),
+            knows_scopes: knows_scopes.0,
+            answers_probes: knows_scopes.0 || is_python(socket),
             allowance: Arc::new(Mutex::new((allowance, false))),
         };
         let mut floor = self.floor();
@@ -185,7 +199,8 @@ impl Relay {
             | Input::Answered { .. }
             | Input::TimedOut { .. }
             | Input::Cancel { .. }
-            | Input::Announce { .. } => return None,
+            | Input::Announce { .. }
+            | Input::Tick => return None,
         };
         let before = floor.offices.member(connection).cloned();
         Some((connection.clone(), before))
@@ -241,6 +256,50 @@ impl Relay {
         self.lose(connection);
     }
 
+    /// Forgets what is old and closes what is not allowed any more, again and again.
+    pub(super) fn keep_sweeping(self: &Arc<Self>) {
+        let relay = Arc::clone(self);
+        self.tasks.spawn(|stop| async move {
+            let mut sweeps = tokio::time::interval(relay.config.sweep_every);
+            sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                tokio::select! { biased;
+                    () = stop.cancelled() => return,
+                    _ = sweeps.tick() => relay.sweep(),
+                }
+            }
+        });
+    }
+
+    fn sweep(self: &Arc<Self>) {
+        let mut floor = self.floor();
+        let forgotten = floor.offices.apply(Input::Tick, clock::now());
+        let afterwards = floor.perform(forgotten.unwrap_or_default(), None);
+        let callers: Vec<(ConnectionId, Caller)> = floor
+            .peers
+            .iter()
+            .map(|(connection, peer)| (connection.clone(), peer.caller.clone()))
+            .collect();
+        drop(floor);
+        self.finish(afterwards);
+        for (connection, caller) in callers {
+            if !caller.is_valid() {
+                let error = ErrorBody::new(code::FORBIDDEN, TOKEN_ENDED);
+                self.record(&connection, Some(&caller), "sweep", None, &error);
+                self.evict(&connection);
+            }
+        }
+    }
+
+    /// Closes a connection that has lost its right or its place; it may come back and be told so.
+    pub(super) fn evict(self: &Arc<Self>, connection: &ConnectionId) {
+        let peer = self.floor().peers.get(connection).cloned();
+        if let Some(peer) = peer {
+            let _ = peer.socket.disconnect(); // It is gone, or its heartbeat will find that it does not read.
+        }
+        self.lose(connection);
+    }
+
     /// Takes one event; every path through here ends in an acknowledgement, now or later.
     pub(super) fn receive(
         self: &Arc<Self>,
@@ -259,6 +318,11 @@ impl Relay {
             Event::Server(_) | Event::Client(_) | Event::Notify | Event::Unknown => Form::Plain,
         };
         let request = Incoming::new(self, connection, peer, name, ack, form);
+        if !request.peer.caller.is_valid() {
+            let connection = request.connection.clone();
+            request.refuse(&ErrorBody::new(code::FORBIDDEN, TOKEN_ENDED));
+            return self.evict(&connection);
+        }
         if let Err(wait) = request.peer.spend() {
             return request.refuse_for_rate(wait);
         }
@@ -334,6 +398,14 @@ impl Relay {
         seats.sort_by(|a, b| (&a.office, a.role, &a.name).cmp(&(&b.office, b.role, &b.name)));
         seats
     }
+}
+
+/// Whether it is a client of the family that acknowledges whatever it is asked, also what it has no handler for. Of others
+/// silence says nothing.
+fn is_python(socket: &SocketRef) -> bool {
+    let agent = socket.req_parts().headers.get(header::USER_AGENT);
+    let agent = agent.and_then(|agent| agent.to_str().ok());
+    agent.is_some_and(|agent| agent.to_ascii_lowercase().contains("python"))
 }
 
 /// The token: in the handshake's auth, or in a header as older clients and proxies send it.

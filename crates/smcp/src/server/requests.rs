@@ -11,16 +11,17 @@ use domain::office::{
     ConnectionId, Effect, Input, MemberName, Question, Refusal, RequestId, Ticket,
 };
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use socketioxide::{AckError, SendError};
 use tokio_util::sync::CancellationToken;
-use wire::smcp::{ClientEvent, ErrorBody, Profile};
+use wire::smcp::{CALL_SCOPE, ClientEvent, ErrorBody, Profile};
 
 use super::{
     floor::{Departure, Floor, Peer, Pending},
     incoming::Incoming,
     join::invalid,
     knowledge::Knowledge,
-    outcome::{self, Outcome},
+    outcome::Outcome,
     relay::Relay,
     shared::{self, Parcel, Passage},
 };
@@ -112,6 +113,10 @@ impl Relay {
             // Whatever the sender calls itself, the computer hears the name under which it joined.
             asked.body["agent"] = json!(member.name.as_str());
         }
+        if asked.event == ClientEvent::ToolCall {
+            let scope = floor.offices.scope(&request.connection);
+            asked.body[CALL_SCOPE] = json!(scope.map(scope_word));
+        }
         let mut asker = Some(request.into_asker());
         let (mut forwarded, mut answered) = (None, None);
         for effect in &effects {
@@ -140,7 +145,7 @@ impl Relay {
                         pending.askers.extend(asker.take());
                     }
                 }
-                Effect::Replay { ticket } => answered = Some(floor.answer(*ticket)),
+                Effect::Replay { ticket } => answered = Some(floor.answers.get(*ticket)),
                 Effect::Tell { .. }
                 | Effect::Evict { .. }
                 | Effect::Learn { .. }
@@ -168,11 +173,13 @@ impl Relay {
         let (event, timeout) = (asked.event, asked.timeout);
         let body = complete(event, asked.body, timeout);
         match (peer, &self.shared) {
+            // What waits for a computer whose token has ended is answered as if it had left.
+            (Some(peer), _) if !peer.caller.is_valid() => self.evict(&to),
             (Some(to), _) => self.travel(Journey {
                 ticket,
-                to,
                 event,
-                body,
+                body: scoped(body, to.knows_scopes),
+                to,
                 timeout,
                 over,
             }),
@@ -213,7 +220,7 @@ impl Relay {
         let relay = Arc::clone(self);
         self.tasks.spawn(|stop| async move {
             let (ticket, over) = (journey.ticket, journey.over.clone());
-            let size = outcome::size(&journey.body);
+            let size = convert::size(&journey.body);
             let unread = Arc::clone(&journey.to.unread);
             if unread.fetch_add(size, Ordering::SeqCst) > relay.config.unread_bytes_max {
                 unread.fetch_sub(size, Ordering::SeqCst);
@@ -401,6 +408,20 @@ fn question(event: ClientEvent, body: &Value) -> Result<(MemberName, Question), 
             fingerprint,
         },
     ))
+}
+
+/// Only computers that asked for it are told whose agent a call comes from; to others a call looks as its agent sent it.
+pub(super) fn scoped(mut body: Value, knows_scopes: bool) -> Value {
+    if let (false, Value::Object(fields)) = (knows_scopes, &mut body) {
+        fields.remove(CALL_SCOPE);
+    }
+    body
+}
+
+/// A word for whose agent asks, from which nobody learns who that is.
+fn scope_word(scope: [&str; 3]) -> String {
+    let hash = Sha256::digest(scope.join("\n"));
+    wire::hex(&hash[..8])
 }
 
 /// Computers of every version find the fields they insist on; everything else travels as it came.

@@ -194,6 +194,8 @@ impl Shared {
             caller: peer.caller.name.clone(),
             version: peer.version.clone(),
             revision: peer.revision.load(Ordering::SeqCst),
+            knows_scopes: peer.knows_scopes,
+            answers_probes: peer.answers_probes,
         }
     }
 

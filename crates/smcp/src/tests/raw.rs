@@ -12,7 +12,10 @@ use tokio::{
     sync::{mpsc, oneshot},
     time::timeout,
 };
-use tokio_tungstenite::{connect_async, tungstenite::Message};
+use tokio_tungstenite::{
+    connect_async,
+    tungstenite::{Message, client::IntoClientRequest},
+};
 use wire::smcp::Profile;
 
 use super::support::SOON;
@@ -46,11 +49,21 @@ impl Drop for Raw {
 }
 
 impl Raw {
+    /// Connects as a client that acknowledges everything.
+    pub(super) async fn connect(
+        address: SocketAddr,
+        profile: Profile,
+        auth: Value,
+    ) -> Result<Self, Value> {
+        Self::connect_as("Python/3 aiohttp/3", address, profile, auth).await
+    }
+
     #[expect(
         clippy::too_many_lines,
         reason = "It is one loop over everything that can arrive."
     )]
-    pub(super) async fn connect(
+    pub(super) async fn connect_as(
+        agent: &str,
         address: SocketAddr,
         profile: Profile,
         auth: Value,
@@ -60,7 +73,10 @@ impl Raw {
             Profile::Shipped => "&a2c_version=0.4.1",
         };
         let url = format!("ws://{address}/socket.io/?EIO=4&transport=websocket{version}");
-        let (mut socket, _) = connect_async(url).await.unwrap();
+        let mut request = url.into_client_request().unwrap();
+        let agent = agent.parse().unwrap();
+        request.headers_mut().insert("user-agent", agent);
+        let (mut socket, _) = connect_async(request).await.unwrap();
         let opened = socket.next().await.unwrap().unwrap();
         assert!(opened.to_text().unwrap().starts_with('0'));
         socket

@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -53,6 +53,26 @@ impl Office {
         let listener = TcpListener::bind(address).await.unwrap();
         let (tasks, refused) = (Tasks::new(), Refusals::default());
         let (router, server) = router(config, Arc::new(caller), audit(&refused), &tasks);
+        Self::serve(listener, tasks, refused, router, server)
+    }
+
+    /// A server whose tokens are taken back when the switch is off.
+    pub(super) async fn revocable(config: OfficeConfig, is_valid: &Arc<AtomicBool>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (tasks, refused) = (Tasks::new(), Refusals::default());
+        let switch = Arc::clone(is_valid);
+        let authenticate = move |token: &str| {
+            let switch = Arc::clone(&switch);
+            let is_valid = move || switch.load(Ordering::SeqCst);
+            let caller = caller(token).filter(|_| is_valid())?;
+            let is_ours = !caller.name.starts_with("lasting");
+            Some(if is_ours {
+                caller.while_valid(is_valid)
+            } else {
+                caller
+            })
+        };
+        let (router, server) = router(config, Arc::new(authenticate), audit(&refused), &tasks);
         Self::serve(listener, tasks, refused, router, server)
     }
 
@@ -239,8 +259,12 @@ impl Tools for FakeTools {
                 }
                 _ => json!({"type": "text", "text": json!(params).to_string()}),
             };
+            let texts = params.get("megabytes").and_then(Value::as_u64).unwrap_or(0);
+            let mut content = vec![content];
+            content
+                .extend((0..texts).map(|_| json!({"type": "text", "text": "x".repeat(1 << 20)})));
             Ok(CallResult {
-                content: vec![content],
+                content,
                 ..CallResult::default()
             })
         })

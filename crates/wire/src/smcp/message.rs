@@ -69,6 +69,11 @@ pub struct ToolCall {
     pub timeout: Option<f64>,
 }
 
+/// The field of a forwarded call in which our office server says whose agent asks, in a word that tells nothing else. Ids
+/// of calls are the agents' own, so a computer needs it to keep two agents' calls apart; it says in its handshake, under
+/// the same name, that it wants it.
+pub const CALL_SCOPE: &str = "call_scope";
+
 /// A call that is not wanted any more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cancel {

@@ -87,6 +87,8 @@ struct Said {
     absent: Vec<Absent>,
     standing: Option<String>,
     has_joined: bool,
+    /// A server has said that something of it is new.
+    is_news: bool,
 }
 
 impl Stay<'_> {
@@ -110,7 +112,10 @@ impl Stay<'_> {
             tokio::select! { biased;
                 () = stop.cancelled() => return Ok(None),
                 changed = standing.changed() => if changed.is_err() { return Ok(None) },
-                changed = changes.changed() => if changed.is_err() { return Ok(None) },
+                changed = changes.changed() => match changed {
+                    Ok(()) => said.is_news = true,
+                    Err(_) => return Ok(None),
+                },
                 () = watches.skills.changed() => {
                     let _ = self.computer.announce(Change::Skills).await; // As for tools, below.
                 }
@@ -182,7 +187,12 @@ impl Stay<'_> {
         }
         said.absent = absent;
         let tools = self.lending.server_tools();
+        let is_news = std::mem::take(&mut said.is_news);
         if tools == said.tools {
+            if is_news {
+                // Where the tools are the same, the windows may be others.
+                let _ = self.computer.announce(Change::Desktop).await; // As below.
+            }
             return Ok(());
         }
         said.tools = tools;

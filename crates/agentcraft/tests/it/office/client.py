@@ -80,6 +80,14 @@ async def tools_are_called(client):
     check(wrong.is_error, wrong)
 
 
+async def windows_are_resources(client):
+    shown = {str(resource.uri): resource for resource in (await client.list_resources()).resources}
+    notes = "office://nova/window://notes"
+    check(notes in shown and shown[notes].name.startswith("nova: "), shown)
+    read = await client.read_resource(notes)
+    check("window://notes" in read.contents[0].text, read)
+
+
 async def calls_are_cancelled(client):
     # One that is cancelled before its server has begun leaves no mark, and is tried again.
     with anyio.fail_after(PATIENCE):
@@ -99,6 +107,7 @@ async def main():
         with computer() as process:
             await changes.until(client, TOOLS)
             await tools_are_called(client)
+            await windows_are_resources(client)
             await calls_are_cancelled(client)
             process.kill()
             await changes.until(client, [])

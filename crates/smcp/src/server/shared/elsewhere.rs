@@ -24,10 +24,10 @@ use crate::{
     convert::{self, code},
     server::{
         knowledge::Knowledge,
-        outcome::{self, Outcome},
+        outcome::Outcome,
         relay::Relay,
         requests::{
-            GRACE, LEARN_TIMEOUT, LEARN_WAIT, busy, no_such_computer, outcome_of,
+            GRACE, LEARN_TIMEOUT, LEARN_WAIT, busy, no_such_computer, outcome_of, scoped,
             unreachable_computer,
         },
     },
@@ -61,7 +61,7 @@ impl Relay {
         let (relay, shared) = (Arc::clone(self), Arc::clone(shared));
         self.tasks.spawn(|stop| async move {
             let (ticket, over) = (passage.ticket, passage.over.clone());
-            let size = outcome::size(&passage.body);
+            let size = convert::size(&passage.body);
             if shared.unread.fetch_add(size, Ordering::SeqCst) > relay.config.unread_bytes_max {
                 shared.unread.fetch_sub(size, Ordering::SeqCst);
                 return relay.settle(ticket, Outcome::Failed(busy()));
@@ -110,11 +110,12 @@ impl Passage {
         let Some(io) = shared.io.of(NAMESPACE) else {
             return Ok(Outcome::Failed(unreachable_computer())); // This server is ending.
         };
+        let body = scoped(self.body.clone(), entry.knows_scopes);
         let turn = shared.sending.acquire().await;
         let sending = io
             .to(connection_room(&entry.connection))
             .timeout(wait)
-            .emit_with_ack::<_, Value>(event, &self.body);
+            .emit_with_ack::<_, Value>(event, &body);
         let mut answers = pin!(match sending.await {
             Ok(answers) => answers,
             Err(error) => {

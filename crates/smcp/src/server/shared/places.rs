@@ -121,6 +121,9 @@ impl Relay {
 
     /// Whether nobody answers behind a connection, here or elsewhere.
     async fn is_silent(&self, shared: &Shared, holder: &Entry) -> bool {
+        if !holder.answers_probes {
+            return false; // Its own server finds out, by its heartbeat.
+        }
         let Some(io) = shared.io.of(NAMESPACE) else {
             return false; // This server is ending.
         };
@@ -216,14 +219,5 @@ impl Relay {
             Some((member, entry))
         });
         seated.collect()
-    }
-
-    /// Closes a connection whose place another server has given away; it may come back and be told so.
-    pub(super) fn evict(self: &Arc<Self>, connection: &ConnectionId) {
-        let peer = self.floor().peers.get(connection).cloned();
-        if let Some(peer) = peer {
-            let _ = peer.socket.disconnect(); // It is gone, or its heartbeat will find that it does not read.
-        }
-        self.lose(connection);
     }
 }

@@ -84,6 +84,12 @@ pub(in super::super) struct Entry {
     pub(in super::super) version: Option<String>,
     /// Changes with what the computer offers.
     pub(in super::super) revision: u64,
+    /// It is told whose agent a call comes from.
+    #[serde(default)]
+    pub(in super::super) knows_scopes: bool,
+    /// When it does not acknowledge a probe, it is not there any more.
+    #[serde(default)]
+    pub(in super::super) answers_probes: bool,
 }
 
 /// What has become of a claim.
