@@ -189,7 +189,7 @@ pub(crate) async fn guard(
     if let Some(answer) = preflight(&guard, &request) {
         return answer;
     }
-let wants_page = path == "/" && welcome::is_wanted(&method, request.headers());
+    let wants_page = path == "/" && welcome::is_wanted(&method, request.headers());
     let (caller, token) = match guard.admit(&request, from) {
         Ok(admitted) => admitted.unzip(),
         Err(refusal) => {
