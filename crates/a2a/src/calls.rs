@@ -9,10 +9,10 @@ use std::{
 
 use domain::{
     Trace,
-    chain::{self, Ourselves, Refusal as ChainRefusal},
+    chain::{self, Ourselves},
 };
 use serde_json::Value;
-use wire::a2a::{ErrorCode, Message};
+use wire::a2a::Message;
 
 use crate::error::Refusal;
 
@@ -72,16 +72,8 @@ impl Calls {
         let told_chain = chain::merge(ids.map(str::to_owned).collect(), header);
         let source = told(SOURCE_KEY).and_then(Value::as_str);
         let source = source.or(told_chain.last().map(String::as_str));
-        self.node.accept(source, &told_chain).map_err(|refused| {
-            let code = match &refused {
-                ChainRefusal::SelfLoop { .. } => "self_loop_rejected",
-                ChainRefusal::Circle { .. } => "circular_call_detected",
-                ChainRefusal::TooDeep { .. } => "call_chain_too_long",
-                ChainRefusal::Malformed => "invalid_call_chain",
-            };
-            let refusal = Refusal::new(ErrorCode::InvalidParams, format!("{refused} [{code}]"));
-            refusal.with("callChain", &told_chain.join(","))
-        })
+        let accepted = self.node.accept(source, &told_chain);
+        accepted.map_err(|refused| Refusal::from(refused).with("callChain", &told_chain.join(",")))
     }
 
     /// A turn is taken for this chain until the guard is dropped.

@@ -1,5 +1,6 @@
 //! Refusals of the face, as both bindings write them.
 
+use domain::chain::Refusal as ChainRefusal;
 use engine::{EngineError, ErrorKind, chain};
 use serde_json::{Value, json};
 use wire::a2a::{ErrorCode, Object};
@@ -108,6 +109,18 @@ impl Refusal {
             "message": self.message,
             "details": self.details(),
         }})
+    }
+}
+
+impl From<ChainRefusal> for Refusal {
+    fn from(refused: ChainRefusal) -> Self {
+        let code = match &refused {
+            ChainRefusal::SelfLoop { .. } => "self_loop_rejected",
+            ChainRefusal::Circle { .. } => "circular_call_detected",
+            ChainRefusal::TooDeep { .. } => "call_chain_too_long",
+            ChainRefusal::Malformed => "invalid_call_chain",
+        };
+        Self::new(ErrorCode::InvalidParams, format!("{refused} [{code}]"))
     }
 }
 

@@ -4,7 +4,10 @@ use axum::{
     body::{Body, Bytes, to_bytes},
     http::{HeaderMap, header::CONTENT_TYPE, request::Parts},
 };
-use domain::{TRACEPARENT, Trace, chain::CHAIN_HEADER};
+use domain::{
+    TRACEPARENT, Trace,
+    chain::{self, CHAIN_HEADER},
+};
 use engine::Caller;
 use serde_json::Value;
 use tokio::sync::SemaphorePermit;
@@ -75,7 +78,7 @@ impl Face {
             version: version(&parts.headers)?,
             declared: declared(&parts.headers),
             trace: trace(&parts.headers),
-            chain: chain(&parts.headers),
+            chain: chain_of(&parts.headers)?,
         };
         self.check_extensions(&call)?;
         Ok(call)
@@ -191,11 +194,10 @@ fn trace(headers: &HeaderMap) -> Option<Trace> {
     Trace::of_traceparent(told)
 }
 
-fn chain(headers: &HeaderMap) -> Vec<String> {
-    let told = headers.get(CHAIN_HEADER);
-    let told = told.and_then(|told| told.to_str().ok()).unwrap_or_default();
-    let ids = told.split(',').map(str::trim);
-    ids.filter(|id| !id.is_empty()).map(str::to_owned).collect()
+/// What cannot be read is refused: to leave it out would open a circle.
+fn chain_of(headers: &HeaderMap) -> Result<Vec<String>, Refusal> {
+    let lines = headers.get_all(CHAIN_HEADER).iter();
+    Ok(chain::of_header(lines.map(|line| line.as_bytes()))?)
 }
 
 #[cfg(test)]
@@ -218,6 +220,16 @@ mod tests {
     fn both_headers_name_extensions() {
         let headers = headers(&[("a2a-extensions", "a, b"), ("x-a2a-extensions", "c,")]);
         assert_eq!(declared(&headers), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_chain_is_read_whole_or_refused() {
+        let mut lines = headers(&[("x-agentcraft-call-chain", "desk, nova")]);
+        lines.append(CHAIN_HEADER, "柠檬".parse().unwrap());
+        assert_eq!(chain_of(&lines).unwrap(), ["desk", "nova", "柠檬"]);
+        let unreadable = axum::http::HeaderValue::from_bytes(b"desk,\xe9").unwrap();
+        lines.append(CHAIN_HEADER, unreadable);
+        assert!(chain_of(&lines).is_err());
     }
 
     #[test]
