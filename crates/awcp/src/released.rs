@@ -11,7 +11,7 @@ use axum::{
     Extension, Json, Router,
     body::{Body, to_bytes},
     extract::{DefaultBodyLimit, State},
-    http::StatusCode,
+    http::{StatusCode, header::CONNECTION},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -94,7 +94,9 @@ async fn message(
     };
     let Ok(bytes) = to_bytes(body, max).await else {
         let words = format!("a message has at most {max} bytes here");
-        return (StatusCode::PAYLOAD_TOO_LARGE, words).into_response();
+        // The rest is not read, so that nothing else can come over this connection.
+        let close = [(CONNECTION, "close")];
+        return (StatusCode::PAYLOAD_TOO_LARGE, close, words).into_response();
     };
     let value: Value = match serde_json::from_slice(&bytes) {
         Ok(value) => value,

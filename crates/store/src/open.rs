@@ -6,9 +6,11 @@ use std::{
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
+    time::{Duration, Instant},
 };
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use tokio::sync::watch;
 
 use crate::{
@@ -19,6 +21,12 @@ use crate::{
     migrations,
     worker::{StoreError, Worker},
 };
+
+/// How long a file that others have for themselves is waited for; nobody holds it for more than a moment.
+const BUSY_MAX: Duration = Duration::from_secs(5);
+
+/// The pause before the next try, where SQLite does not wait by itself.
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
 /// What a committed write survives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -175,7 +183,7 @@ fn create_private(path: &Path) -> Result<(), OpenError> {
 
 pub(crate) fn connect(path: &Path, durability: Durability) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
-    connection.busy_timeout(std::time::Duration::from_secs(5))?;
+    connection.busy_timeout(BUSY_MAX)?;
     let synchronous = match durability {
         Durability::None => "OFF",
         Durability::ProcessDeath => "NORMAL",
@@ -183,11 +191,28 @@ pub(crate) fn connect(path: &Path, durability: Durability) -> rusqlite::Result<C
     };
     // Before the change of mode, which would otherwise wait for the disk.
     connection.pragma_update(None, "synchronous", synchronous)?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
+    write_ahead(&connection)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     // The page cache counts against the daemon's idle memory; state is small.
     connection.pragma_update(None, "cache_size", -1024)?;
     Ok(connection)
+}
+
+/// Turns the write-ahead log on. Of several that open a new file at once all want it for themselves at this moment, and SQLite
+/// refuses rather than waits where two wait for each other.
+fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
+    let deadline = Instant::now() + BUSY_MAX;
+    loop {
+        match connection.pragma_update(None, "journal_mode", "WAL") {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && Instant::now() < deadline =>
+            {
+                thread::sleep(BUSY_PAUSE);
+            }
+            done => return done,
+        }
+    }
 }
 
 fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
