@@ -17,7 +17,7 @@ use std::{
 };
 
 use domain::permission::Policy;
-use engine::LauncherMode;
+use engine::{EngineConfig, LauncherMode};
 use platform::files::Durability;
 
 use crate::args::GlobalArgs;
@@ -27,6 +27,9 @@ pub(crate) use runs::RunsTable;
 
 /// The variables of a process, taken once.
 pub(crate) type Environment = BTreeMap<OsString, OsString>;
+
+/// What a node keeps everything in, in its folder of states.
+pub(crate) const STORE: &str = "state.db";
 
 /// The longest path of a socket: the kernel's address has 108 bytes and ends with a zero.
 const SOCKET_PATH_MAX: usize = 107;
@@ -148,7 +151,21 @@ impl Config {
 
     /// What the daemon keeps everything in.
     pub(crate) fn store_file(&self) -> PathBuf {
-        self.state_dir.join("state.db")
+        self.state_dir.join(STORE)
+    }
+
+    /// Every store that is there: the daemon's, the one of all runs, and those of editors that work without a daemon.
+    pub(crate) fn stores(&self) -> Vec<PathBuf> {
+        let editors = platform::files::list(&self.state_dir.join(crate::standalone::LASTING));
+        let editors = editors.unwrap_or_default();
+        let own = [
+            self.store_file(),
+            self.state_dir.join(crate::standalone::RUNS),
+        ];
+        own.into_iter()
+            .chain(editors.iter().map(|space| space.join(STORE)))
+            .filter(|store| platform::files::is_there(store))
+            .collect()
     }
 
     /// The environment with the home as it was found, for processes of ours that must find the same.
@@ -156,6 +173,36 @@ impl Config {
         let mut environment = self.environment.clone();
         environment.insert("AGENTCRAFT_HOME".into(), self.home.clone().into_os_string());
         environment
+    }
+
+    /// What the store is opened with.
+    pub(crate) fn store_durability(&self) -> store::Durability {
+        match self.durability {
+            Durability::ProcessDeath => store::Durability::ProcessDeath,
+            Durability::PowerLoss => store::Durability::PowerLoss,
+        }
+    }
+
+    /// The engine of a node that has its agents and their logs in these folders.
+    pub(crate) fn engine(
+        &self,
+        executable: PathBuf,
+        instances_dir: PathBuf,
+        agent_logs_dir: PathBuf,
+    ) -> EngineConfig {
+        EngineConfig {
+            configs_dir: self.configs_dir.clone(),
+            instances_dir,
+            agent_logs_dir,
+            executable,
+            environment: self.environment_with_home(),
+            launcher: self.launcher,
+            stop_grace: self.stop_grace,
+            durability: self.durability,
+            journal_age: self.journal_age,
+            journal_lines: self.journal_lines,
+            policy: self.policy.at_home(&self.user_home()),
+        }
     }
 
     /// What `~` in a rule stands for.
@@ -222,9 +269,13 @@ impl Config {
                 .configs_dir
                 .map_or_else(|| home.join("configs"), of_home),
         };
-        let log_level = text(&environment, "AGENTCRAFT_LOG")?
-            .or(text(&environment, "LOG_LEVEL")?)
-            .or(file.log_level);
+        // The second is other programs' too, which have words of their own.
+        let log_level = match text(&environment, "AGENTCRAFT_LOG")? {
+            Some(words) => Some(log_level("AGENTCRAFT_LOG", &words)?),
+            None => text(&environment, "LOG_LEVEL")?
+                .filter(|words| crate::log::is_level(words))
+                .or(file.log_level),
+        };
         let launcher_mode = match text(&environment, "AGENTCRAFT_LAUNCHER_MODE")? {
             Some(word) => launcher("AGENTCRAFT_LAUNCHER_MODE", &word)?,
             None => file.launcher.unwrap_or_default(),
@@ -284,6 +335,14 @@ impl Config {
     pub(crate) fn program_path(&self) -> &OsStr {
         variable(&self.environment, "PATH").unwrap_or_default()
     }
+}
+
+fn log_level(name: &str, words: &str) -> Result<String, ConfigError> {
+    if crate::log::is_level(words) {
+        return Ok(words.to_owned());
+    }
+    let expected = "off, error, warn, info, debug or trace, also for a part: warn,engine=debug";
+    Err(bad_value(name, words, expected))
 }
 
 fn launcher(name: &str, word: &str) -> Result<LauncherMode, ConfigError> {

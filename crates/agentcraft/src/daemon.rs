@@ -10,7 +10,7 @@ use std::{
 use acp::lease;
 use anyhow::{Context, bail};
 use domain::{chain::Ourselves, session::WhenBusy};
-use engine::{Engine, EngineConfig, chain};
+use engine::{Engine, chain};
 use platform::{
     Guardian, Owner, Tasks, crash,
     files::{self, Durability, FileLock, Lock, Mode},
@@ -158,9 +158,10 @@ async fn live(config: &Config, announce: impl FnOnce(&Ready)) -> anyhow::Result<
         lender: network::lender(endpoints.lending().clone()),
     });
     let serving = tasks.child();
+    let address = network::open(config, &engine, &endpoints, &children, &serving).await?;
+    // Last, so that whoever is answered here finds the port open too.
     tasks.spawn(|_| socket::serve(listener, service, serving.clone()));
     tidy(config, &tasks);
-    let address = network::open(config, &engine, &endpoints, &children, &serving).await?;
     let ready = Ready {
         socket: config.socket.clone(),
         pid: pid::own_pid(),
@@ -189,30 +190,15 @@ async fn live(config: &Config, announce: impl FnOnce(&Ready)) -> anyhow::Result<
 }
 
 async fn build(config: &Config, tasks: &Tasks) -> anyhow::Result<(Engine, Children, Endpoints)> {
-    let durability = match config.durability {
-        Durability::ProcessDeath => store::Durability::ProcessDeath,
-        Durability::PowerLoss => store::Durability::PowerLoss,
-    };
-    let store = Store::open(&config.store_file(), durability)?;
-    let owner = Owner::starting(&home_id(&store).await?)?;
+    let store = Store::open(&config.store_file(), config.store_durability())?;
+    let id = home_id(&store).await?;
+    let owner = Owner::starting(&id)?;
     let executable = std::env::current_exe().context("could not find our own program")?;
     let guardian = Guardian::spawn(&executable, &["guardian"], &owner)?;
     watch(&guardian, tasks);
-    let engine_config = EngineConfig {
-        configs_dir: config.configs_dir.clone(),
-        instances_dir: config.instances_dir.clone(),
-        agent_logs_dir: agent_logs(config),
-        executable,
-        environment: config.environment_with_home(),
-        launcher: config.launcher,
-        stop_grace: config.stop_grace,
-        durability: config.durability,
-        journal_age: config.journal_age,
-        journal_lines: config.journal_lines,
-        policy: config.policy.at_home(&config.user_home()),
-    };
+    let engine_config = config.engine(executable, config.instances_dir.clone(), agent_logs(config));
     let node = Ourselves {
-        id: home_id(&store).await?,
+        id,
         name: network::node_name(config),
     };
     let endpoints = Endpoints::new(config, run_records(config)?, node);

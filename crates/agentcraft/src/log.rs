@@ -10,6 +10,10 @@ use std::{
 };
 
 use platform::files;
+use tracing::{Level, Metadata};
+use tracing_subscriber::{
+    EnvFilter, filter::filter_fn, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
 
 use crate::config::Config;
 
@@ -19,22 +23,82 @@ pub(crate) const LOG_MAX: u64 = 10 * 1024 * 1024;
 /// How much is written between two looks at the size.
 const LOOK_EVERY: u64 = 256 * 1024;
 
+/// The crates that are ours: what they write was written with the secrets in mind.
+const OURS: [&str; 27] = [
+    "a2a",
+    "acp",
+    "agentcraft",
+    "archive",
+    "awcp",
+    "builtin",
+    "cards",
+    "catalog",
+    "dashboard",
+    "domain",
+    "engine",
+    "jsonrpc",
+    "lan",
+    "listener",
+    "mcp",
+    "model",
+    "pinning",
+    "platform",
+    "print",
+    "runner",
+    "runs",
+    "sftp",
+    "smcp",
+    "socket",
+    "store",
+    "wire",
+    "workflow",
+];
+
+/// A library that warns of every message it does not know.
+const CHATTY: &str = "rmcp";
+
+/// Words for how much is logged.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// Whether this says how much is to be logged: levels, alone or for a part, such as `warn,engine=debug`.
+pub(crate) fn is_level(words: &str) -> bool {
+    let is_known = |directive: &str| {
+        let level = directive.rsplit('=').next().unwrap_or_default().trim();
+        LEVELS.iter().any(|known| level.eq_ignore_ascii_case(known))
+    };
+    words.split(',').all(is_known) && EnvFilter::try_new(words).is_ok()
+}
+
+/// Libraries of others write what they carry when they are asked for details: tokens, and what people say. They may warn.
+fn is_safe(metadata: &Metadata<'_>) -> bool {
+    let from = metadata.target().split("::").next().unwrap_or_default();
+    let limit = match from {
+        CHATTY => Level::ERROR,
+        from if OURS.contains(&from) => Level::TRACE,
+        _ => Level::WARN,
+    };
+    *metadata.level() <= limit
+}
+
 /// Logs to stderr, as the settings say.
 pub(crate) fn to_stderr(config: &Config) {
-    let filter = tracing_subscriber::EnvFilter::try_new(&config.log_level).unwrap_or_default();
+    let filter = EnvFilter::try_new(&config.log_level).unwrap_or_default();
     let bound = files::is_stderr(&config.log_file).then(|| Bound {
         file: config.log_file.clone(),
         written: AtomicU64::new(0),
     });
     let bound = bound.map(Arc::new);
-    let logging = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = fmt::layer()
         .with_writer(move || Unfailing {
             stderr: io::stderr(),
             bound: bound.clone(),
         })
         .log_internal_errors(false)
-        .with_ansi(io::stderr().is_terminal())
+        .with_ansi(io::stderr().is_terminal());
+    let logging = tracing_subscriber::registry()
+        .with(filter)
+        .with(filter_fn(is_safe))
+        .with(lines)
         .try_init();
     drop(logging); // Somebody who logs already, in tests, goes on doing so.
 }
@@ -79,5 +143,40 @@ impl Write for Unfailing {
     fn flush(&mut self) -> io::Result<()> {
         let _ = self.stderr.flush(); // As above.
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn every_crate_of_ours_may_write_details() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut found: Vec<String> = fs::read_dir(crates)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name != "testkit")
+            .collect();
+        found.sort();
+        assert_eq!(found, OURS);
+    }
+
+    #[test]
+    fn what_says_how_much_is_logged_is_told_from_a_slip() {
+        for words in [
+            "info",
+            "DEBUG",
+            "off",
+            "warn,engine=debug",
+            "engine::session=trace",
+        ] {
+            assert!(is_level(words), "{words}");
+        }
+        for words in ["debgu", "", "a=b=c", "engine", "engine=loud", "info,"] {
+            assert!(!is_level(words), "{words}");
+        }
     }
 }

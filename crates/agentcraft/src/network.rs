@@ -65,6 +65,19 @@ impl Address {
         Ok(())
     }
 
+    /// Why a node that runs is reached by its socket alone although it should listen; nothing if it listens, or is not meant to.
+    pub(crate) fn why_none(config: &Config) -> Option<String> {
+        let addr = match config.network.listen {
+            Listen::Off => return None,
+            Listen::Default(addr) | Listen::Chosen(addr) => addr,
+        };
+        Self::read(&config.home).is_none().then(|| {
+            format!(
+                "the node does not listen: another program has {addr}; set `listen` in the [http] table of config.toml"
+            )
+        })
+    }
+
     /// Nobody is reached there any more.
     pub(crate) fn forget(home: &Path) -> anyhow::Result<()> {
         Ok(files::remove_file_if_there(&Self::path(home))?)

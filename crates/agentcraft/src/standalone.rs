@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use domain::chain::Ourselves;
-use engine::{DriverSurroundings, Engine, EngineConfig, Records};
+use engine::{DriverSurroundings, Engine, Records};
 use platform::{
     Guardian, Owner, Tasks,
-    files::{self, Durability, FileLock, Lock},
+    files::{self, FileLock, Lock},
     owner,
 };
 use runner::Shelf;
@@ -25,10 +25,10 @@ use crate::{
 const SPACES: &str = "spaces";
 
 /// Below the folder of states, where the nodes are that stay.
-const LASTING: &str = "editors";
+pub(crate) const LASTING: &str = "editors";
 
 /// The store of all runs of workflows of this home.
-const RUNS: &str = "runs.db";
+pub(crate) const RUNS: &str = "runs.db";
 
 /// The name that processes of such a node are tagged with.
 const NAME: &str = "standalone";
@@ -96,10 +96,10 @@ impl Standalone {
         let executable = std::env::current_exe().context("could not find our own program")?;
         let guardian = Guardian::spawn(&executable, &["guardian"], &owner)?;
         let durability = match own.stays {
-            Stays::Yes => durability(config),
+            Stays::Yes => config.store_durability(),
             Stays::No => store::Durability::None,
         };
-        let store = Store::open(&space.join("state.db"), durability)?;
+        let store = Store::open(&space.join(crate::config::STORE), durability)?;
         let past = run_store(config)?;
         let endpoints = Endpoints::new(
             config,
@@ -110,19 +110,7 @@ impl Standalone {
             },
         )
         .for_user(config, shelf);
-        let engine_config = EngineConfig {
-            configs_dir: config.configs_dir.clone(),
-            instances_dir: space.join("instances"),
-            agent_logs_dir: space.join("logs"),
-            executable,
-            environment: config.environment_with_home(),
-            launcher: config.launcher,
-            stop_grace: config.stop_grace,
-            durability: config.durability,
-            journal_age: config.journal_age,
-            journal_lines: config.journal_lines,
-            policy: config.policy.at_home(&config.user_home()),
-        };
+        let engine_config = config.engine(executable, space.join("instances"), space.join("logs"));
         let drivers = endpoints.all();
         let engine = Engine::open(
             engine_config,
@@ -209,15 +197,8 @@ fn run_store(config: &Config) -> anyhow::Result<Store> {
     files::create_private_dir(&config.state_dir)?;
     Ok(Store::open(
         &config.state_dir.join(RUNS),
-        durability(config),
+        config.store_durability(),
     )?)
-}
-
-fn durability(config: &Config) -> store::Durability {
-    match config.durability {
-        Durability::ProcessDeath => store::Durability::ProcessDeath,
-        Durability::PowerLoss => store::Durability::PowerLoss,
-    }
 }
 
 /// A folder of our own, after those were removed whose owners are gone.

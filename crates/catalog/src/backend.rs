@@ -370,20 +370,6 @@ impl LaunchCommand {
     pub fn speaks_acp(&self) -> bool {
         self.interaction == Interaction::Acp
     }
-
-    /// The arguments of one turn: `{{prompt}}` is filled wherever it stands; without one the prompt comes last.
-    pub fn args_with_prompt(&self, prompt: &str) -> Vec<String> {
-        const PLACE: &str = "{{prompt}}";
-        let mut args: Vec<String> = self
-            .args
-            .iter()
-            .map(|arg| arg.replace(PLACE, prompt))
-            .collect();
-        if !self.args.iter().any(|arg| arg.contains(PLACE)) {
-            args.push(prompt.to_owned());
-        }
-        args
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -103,25 +103,6 @@ fn copilot_is_told_where_its_servers_are_written() {
 }
 
 #[test]
-fn the_prompt_fills_its_place_or_comes_last() {
-    let command = |args: &[&str]| LaunchCommand {
-        program: Program::Own,
-        args: args.iter().map(ToString::to_string).collect(),
-        interaction: Interaction::PerTurn,
-        environment: Vec::new(),
-    };
-    assert_eq!(command(&["-p"]).args_with_prompt("hi"), ["-p", "hi"]);
-    assert_eq!(
-        command(&["--ask={{prompt}}", "-v"]).args_with_prompt("hi"),
-        ["--ask=hi", "-v"]
-    );
-    assert_eq!(
-        command(&["{{prompt}}"]).args_with_prompt("{{prompt}}"),
-        ["{{prompt}}"]
-    );
-}
-
-#[test]
 fn the_table_is_whole() {
     for (word, backend_type) in BackendType::ALL {
         let profile = backend_type.profile();

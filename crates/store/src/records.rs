@@ -92,18 +92,6 @@ impl Store {
         };
         self.reader().read("records", read).await
     }
-
-    /// How many documents of a kind there are.
-    pub async fn record_count(&self, kind: &str) -> Result<u64, StoreError> {
-        let kind = kind.to_owned();
-        let read = move |connection: &Connection| {
-            let mut statement =
-                connection.prepare_cached("SELECT count(*) FROM records WHERE kind = ?1")?;
-            statement.query_row([kind], |row| row.get::<_, i64>(0))
-        };
-        let count = self.reader().read("the number of records", read).await?;
-        Ok(u64::try_from(count).unwrap_or(0))
-    }
 }
 
 fn page(connection: &Connection, query: &RecordQuery) -> rusqlite::Result<Vec<RecordRow>> {

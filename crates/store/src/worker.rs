@@ -108,7 +108,7 @@ impl Worker {
         })
     }
 
-    /// Counts the commits that had lines of the journal in them.
+    /// Counts the lines of the journal that were written.
     pub(crate) fn lines(&self) -> watch::Receiver<u64> {
         self.lines.clone()
     }
@@ -201,10 +201,6 @@ fn commit(
     if batch.is_empty() {
         return;
     }
-    let has_lines = batch
-        .iter()
-        .flat_map(|(changes, _)| changes)
-        .any(|change| matches!(change, Change::Journal(_)));
     let together = write(
         connection,
         blobs,
@@ -212,6 +208,7 @@ fn commit(
     );
     let alone = together.is_err() && batch.len() > 1;
     let mut together = Some(together);
+    let mut lines = 0;
     for (changes, done) in batch {
         let result = match together.take() {
             _ if alone => write(connection, blobs, &changes),
@@ -221,10 +218,14 @@ fn commit(
                 Ok(())
             }
         };
+        if result.is_ok() {
+            let is_line = |change: &&Change| matches!(change, Change::Journal(_));
+            lines += changes.iter().filter(is_line).count() as u64;
+        }
         let _ = done.send(result.map_err(|source| StoreError::Write { source })); // The asker may have left.
     }
-    if has_lines {
-        written.send_modify(|commits| *commits += 1);
+    if lines > 0 {
+        written.send_modify(|written| *written += lines);
     }
 }
 

@@ -98,11 +98,8 @@ const RULES: [Rule; 29] = [
         &[],
     ),
     Rule::shell("platform", &[]),
-    Rule::shell("store", &["domain"]),
-    Rule::shell(
-        "engine",
-        &["catalog", "domain", "jsonrpc", "platform", "store"],
-    ),
+    Rule::shell("store", &[]),
+    Rule::shell("engine", &["catalog", "domain", "platform", "store"]),
     Rule::shell(
         "socket",
         &["catalog", "domain", "engine", "jsonrpc", "platform", "wire"],
@@ -147,14 +144,17 @@ const RULES: [Rule; 29] = [
     Rule::shell("cards", &["wire"]),
     Rule::shell("lan", &["domain", "engine", "pinning", "platform", "wire"]),
     Rule::shell("dashboard", &["domain", "engine", "platform"]),
-    Rule::shell(TESTKIT, &["wire"]),
+    Rule::shell(TESTKIT, &[]),
     Rule {
-        name: "agentcraft",
+        name: PRODUCT,
         ours: Ours::All,
         third_parties: ThirdParties::Any,
     },
     Rule::shell("xtask", &[]),
 ];
+
+/// The crate of the program that people run.
+const PRODUCT: &str = "agentcraft";
 
 /// Every crate's tests may use it, nothing else may.
 const TESTKIT: &str = "testkit";
@@ -199,6 +199,9 @@ pub(super) struct Package {
     dependencies: Vec<Dependency>,
     features: BTreeMap<String, Vec<String>>,
     manifest_path: String,
+    /// What `cargo run` starts.
+    #[serde(default)]
+    default_run: Option<String>,
     #[serde(skip)]
     manifest: String,
 }
@@ -255,6 +258,10 @@ pub(super) fn check(packages: &[Package]) -> Vec<Finding> {
 impl Package {
     fn check(&self, rule: &Rule, packages: &[Self]) -> Vec<Finding> {
         let mut findings = Vec::new();
+        if self.name == PRODUCT && self.default_run.as_deref() != Some(PRODUCT) {
+            let words = "the first command of the README is `cargo run`: say default-run";
+            findings.push(self.finding("default-run", words));
+        }
         for dependency in &self.dependencies {
             let name = dependency.name.as_str();
             let is_ours = packages.iter().any(|package| package.name == name);
@@ -359,6 +366,7 @@ mod tests {
                 .collect(),
             features: BTreeMap::new(),
             manifest_path: format!("crates/{name}/Cargo.toml"),
+            default_run: (name == PRODUCT).then(|| PRODUCT.to_owned()),
             manifest: "[dependencies]\ndomain.workspace = true\ntokio = { workspace = true }\n"
                 .to_owned(),
         }
@@ -453,6 +461,13 @@ mod tests {
                 "{start}: {found:?}"
             );
         }
+    }
+
+    #[test]
+    fn cargo_run_starts_the_product() {
+        let mut product = package(PRODUCT, &[]);
+        product.default_run = None;
+        assert_eq!(found(product).len(), 1);
     }
 
     #[test]

@@ -63,7 +63,8 @@ impl Figures {
         self.test_lines += source.text.lines().count() - lines;
         let outside = |word: &str| {
             let found = occurrences(&source.code, word).into_iter();
-            found.filter(|offset| !source.is_test(*offset)).count()
+            let is_run = |offset: &usize| !source.is_outside_product() && !source.is_test(*offset);
+            found.filter(is_run).count()
         };
         self.unwraps += outside("unwrap");
         self.mutexes += outside("Mutex");

@@ -43,8 +43,8 @@ impl Source {
         let (folders, name) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
         folders
             .split('/')
-            .any(|folder| matches!(folder, "tests" | "benches"))
-            || name == "tests.rs"
+            .any(|folder| matches!(folder, "tests" | "benches") || folder.ends_with("_tests"))
+            || matches!(name, "tests.rs" | "test_support.rs")
             || name.ends_with("_tests.rs")
     }
 

@@ -11,6 +11,7 @@ use crate::{
     connection::{Connection, VERSION},
     daemon::Ready,
     error::CommandError,
+    network::Address,
     render::{Screen, daemon_detail},
 };
 use background::Started;
@@ -71,7 +72,12 @@ fn start(config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
         return Ok(());
     }
     match background::start(config)? {
-        Started::Ours(pid) => screen.line(&format!("started the daemon (pid {pid})"))?,
+        Started::Ours(pid) => {
+            screen.line(&format!("started the daemon (pid {pid})"))?;
+            if let Some(why) = Address::why_none(config) {
+                screen.warning(&why)?;
+            }
+        }
         Started::Anothers(pid) => {
             screen.line(&format!("the daemon is already running (pid {pid})"))?
         }

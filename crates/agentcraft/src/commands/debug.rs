@@ -1,11 +1,13 @@
 //! `agentcraft debug bundle`: one readable file for a report of trouble, without secrets and without conversations.
 
+mod hiding;
+
 use std::fmt::Write as _;
 
 use platform::files::{self, Durability, Mode, write_atomic};
 use serde_json::{Value, json};
 use wire::daemon::{JournalLine, JournalParams};
-use workflow::{Mask, is_secret_name};
+use workflow::Mask;
 
 use super::doctor;
 use crate::{
@@ -28,12 +30,6 @@ const SETTINGS_MAX: u64 = 1024 * 1024;
 /// Lines of the journal: what happened, not what was said.
 const JOURNAL_LINES: u32 = 500;
 
-/// Parts of names whose values are secrets.
-const SECRET: [&str; 5] = ["TOKEN", "SECRET", "PASSWORD", "KEY", "CREDENTIAL"];
-
-/// What stands for a secret.
-const HIDDEN: &str = "***";
-
 pub(super) fn run(
     command: DebugCommand,
     config: &Config,
@@ -46,7 +42,9 @@ pub(super) fn run(
             hint: "name another file with --output".to_owned(),
         });
     }
-    let text = mask(config).text(&bundle(config)?);
+    let settings = Settings::read(config);
+    let text = mask(config, settings.secrets).text(&bundle(config, &settings.shown)?);
+    let text = hiding::without_tokens(&text);
     write_atomic(
         &output,
         text.as_bytes(),
@@ -58,29 +56,42 @@ pub(super) fn run(
     Ok(screen.note("look through it before you send it to anybody")?)
 }
 
-fn bundle(config: &Config) -> Result<String, CommandError> {
+fn bundle(config: &Config, settings: &str) -> Result<String, CommandError> {
     let mut text = format!("# agentcraft {VERSION}\n");
     section(&mut text, "Machine", "text", &machine(config));
     let findings = doctor::findings(config)?;
     section(&mut text, "Doctor", "json", &pretty(&json!(findings)));
-    section(&mut text, "Settings", "toml", &settings(config));
-    match Connection::open_if_running(config)? {
-        None => section(&mut text, "Daemon", "text", "does not run"),
-        Some(mut daemon) => {
-            for (title, method) in [
-                ("Daemon", "daemon.ping"),
-                ("Agents", "agent.list"),
-                ("Sessions", "session.list"),
-                ("Problems of templates", "template.problems"),
-            ] {
-                let told: Value = daemon.call(method, &json!({}))?;
-                section(&mut text, title, "json", &pretty(&hidden(&told)));
-            }
-            section(&mut text, "Journal", "text", &journal(&mut daemon)?);
-        }
+    section(&mut text, "Settings", "toml", settings);
+    // A daemon that does not answer is what such a file is for.
+    if let Err(error) = of_daemon(config, &mut text) {
+        section(
+            &mut text,
+            "Daemon",
+            "text",
+            &format!("could not be asked: {error}"),
+        );
     }
     section(&mut text, "Log", "text", &log(config));
     Ok(text)
+}
+
+/// What the daemon tells of itself, if one runs.
+fn of_daemon(config: &Config, text: &mut String) -> Result<(), CommandError> {
+    let Some(mut daemon) = Connection::open_if_running(config)? else {
+        section(text, "Daemon", "text", "does not run");
+        return Ok(());
+    };
+    for (title, method) in [
+        ("Daemon", "daemon.ping"),
+        ("Agents", "agent.list"),
+        ("Sessions", "session.list"),
+        ("Problems of templates", "template.problems"),
+    ] {
+        let told: Value = daemon.call(method, &json!({}))?;
+        section(text, title, "json", &pretty(&hiding::of_value(&told)));
+    }
+    section(text, "Journal", "text", &journal(&mut daemon)?);
+    Ok(())
 }
 
 fn section(text: &mut String, title: &str, kind: &str, body: &str) {
@@ -108,36 +119,26 @@ fn machine(config: &Config) -> String {
     )
 }
 
-/// The settings with every value hidden whose name speaks of a secret.
-fn settings(config: &Config) -> String {
-    let path = config.home.join("config.toml");
-    let bytes = files::read_bounded(&path, SETTINGS_MAX).unwrap_or_default();
-    let lines = String::from_utf8_lossy(&bytes);
-    let shown = lines.lines().map(|line| match line.split_once('=') {
-        Some((name, _)) if is_secret(name) => format!("{}= {HIDDEN}", name),
-        _ => line.to_owned(),
-    });
-    shown.collect::<Vec<_>>().join("\n")
+/// `config.toml` as it may be shown, and what must not be.
+struct Settings {
+    shown: String,
+    secrets: Vec<String>,
 }
 
-fn is_secret(name: &str) -> bool {
-    let name = name.trim().to_ascii_uppercase().replace('-', "_");
-    is_secret_name(&name, &SECRET) || SECRET.iter().any(|part| name.contains(part))
-}
-
-/// A value with everything hidden that a name says is a secret, and with no words of a conversation.
-fn hidden(value: &Value) -> Value {
-    match value {
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(name, inner)| match name.as_str() {
-                "env" | "backendConfig" | "title" | "metadata" => (name.clone(), json!(HIDDEN)),
-                _ if is_secret(name) => (name.clone(), json!(HIDDEN)),
-                _ => (name.clone(), hidden(inner)),
-            })
-            .collect(),
-        Value::Array(items) => items.iter().map(hidden).collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+impl Settings {
+    fn read(config: &Config) -> Self {
+        let path = config.home.join("config.toml");
+        let bytes = files::read_bounded(&path, SETTINGS_MAX).unwrap_or_default();
+        let mut secrets = Vec::new();
+        let shown = match toml::from_slice::<toml::Table>(&bytes) {
+            Ok(mut table) => {
+                hiding::of_settings(&mut table, &config.secret_names, &mut secrets);
+                table.to_string()
+            }
+            // The whole error quotes the line that is wrong.
+            Err(error) => format!("# cannot be read: {}", error.message()),
+        };
+        Self { shown, secrets }
     }
 }
 
@@ -171,32 +172,17 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// Values that must not be in it, wherever they might turn up: variables with secret names, and the node's own token.
-fn mask(config: &Config) -> Mask {
+/// Values that must not be in it, wherever they might turn up: variables and settings with secret names, and the node's
+/// own token.
+fn mask(config: &Config, of_settings: Vec<String>) -> Mask {
     let variables = config.environment.iter();
     let secret = variables.filter_map(|(name, value)| {
         let (name, value) = (name.to_str()?, value.to_str()?);
-        is_secret(name).then(|| value.to_owned())
+        hiding::is_secret(name, &config.secret_names).then(|| value.to_owned())
     });
-    Mask::of_values(secret.chain(crate::node::own_token(config)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_speak_of_secrets_hide_their_values() {
-        let shown = hidden(&json!({
-            "name": "a", "apiKey": "1", "env": {"X": "2"},
-            "inner": [{"access_token": "3", "status": "running"}],
-        }));
-        assert_eq!(
-            shown,
-            json!({
-                "name": "a", "apiKey": "***", "env": "***",
-                "inner": [{"access_token": "***", "status": "running"}],
-            })
-        );
-    }
+    Mask::of_values(
+        secret
+            .chain(of_settings)
+            .chain(crate::node::own_token(config)),
+    )
 }

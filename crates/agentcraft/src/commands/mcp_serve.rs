@@ -1,17 +1,12 @@
 //! `agentcraft mcp serve`: an MCP server on stdio. Standard output belongs to the protocol, so logs go to standard error.
 
-use std::io::{self, IsTerminal};
-
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::{config::Config, connection::VERSION, error::CommandError};
-
-/// What the MCP library logs of its own accord is every message, which is nobody's news.
-const QUIET: &str = "rmcp=error";
+use crate::{config::Config, connection::VERSION, error::CommandError, log};
 
 pub(super) fn run(config: &Config) -> Result<(), CommandError> {
-    log_to_stderr(config);
+    log::to_stderr(config);
     let server = mcp::Config {
         socket: config.socket.clone(),
         home: config.home.clone(),
@@ -51,15 +46,4 @@ pub(super) fn stop_on_signals() -> Result<CancellationToken, CommandError> {
         token.cancel();
     });
     Ok(stop)
-}
-
-pub(super) fn log_to_stderr(config: &Config) {
-    let filter = format!("{},{QUIET}", config.log_level);
-    let filter = tracing_subscriber::EnvFilter::try_new(filter).unwrap_or_default();
-    let logging = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
-        .try_init();
-    drop(logging); // Nobody else logs in this process.
 }

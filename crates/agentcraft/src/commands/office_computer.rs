@@ -14,11 +14,12 @@ use serde_json::Value;
 use smcp::computer::{Computer, ComputerConfig, Confirm, Confirmation};
 
 use self::stay::{Servers, Stay, Watches};
-use super::mcp_serve::{log_to_stderr, stop_on_signals};
+use super::mcp_serve::stop_on_signals;
 use crate::{
     args::{ComputerCommand, ComputerJoinArgs},
     config::Config,
     error::CommandError,
+    log,
     office::{self, Asking, Inputs, Kept, Lending},
     render::Screen,
 };
@@ -48,7 +49,7 @@ pub(super) fn run(
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
     let ComputerCommand::Join(arguments) = command;
-    log_to_stderr(config);
+    log::to_stderr(config);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

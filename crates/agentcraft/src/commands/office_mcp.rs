@@ -4,12 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use platform::Tasks;
 
-use super::mcp_serve::{log_to_stderr, stop_on_signals};
+use super::mcp_serve::stop_on_signals;
 use crate::{
     args::McpOfficeArgs,
     config::Config,
     connection::VERSION,
     error::CommandError,
+    log,
     office::{self, OfficeTools},
 };
 
@@ -17,7 +18,7 @@ use crate::{
 const LEAVE_MAX: Duration = Duration::from_secs(2);
 
 pub(super) fn run(arguments: &McpOfficeArgs, config: &Config) -> Result<(), CommandError> {
-    log_to_stderr(config);
+    log::to_stderr(config);
     let link = office::link(&arguments.place, office::AGENT, config)?;
     let face = mcp::OfficeFace {
         version: VERSION.to_owned(),

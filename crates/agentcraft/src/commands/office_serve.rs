@@ -10,11 +10,12 @@ use smcp::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::mcp_serve::{log_to_stderr, stop_on_signals};
+use super::mcp_serve::stop_on_signals;
 use crate::{
     args::OfficeServeArgs,
     config::Config,
     error::CommandError,
+    log,
     node::token_of,
     office::{self, Identity},
     render::Screen,
@@ -31,7 +32,7 @@ pub(super) fn run(
     config: &Config,
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
-    log_to_stderr(config);
+    log::to_stderr(config);
     let (guests, made) = match &arguments.token_file {
         Some(file) => (office::read_guests(file)?, None),
         None => {

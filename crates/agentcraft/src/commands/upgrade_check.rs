@@ -12,8 +12,8 @@ use crate::{
     render::Screen,
 };
 
-/// What opening the store would mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What opening a store would mean, the worst last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
     Empty,
     Same,
@@ -46,9 +46,15 @@ pub(super) fn run(
     config: &Config,
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
-    let path = config.store_file();
-    let schema = store::inspect(&path)
-        .map_err(|error| CommandError::machine("look at what is kept", error))?;
+    let mut stores = Vec::new();
+    for path in config.stores() {
+        let schema = store::inspect(&path)
+            .map_err(|error| CommandError::machine("look at what is kept", error))?;
+        stores.push((path, schema));
+    }
+    // What holds for the worst of them decides.
+    let worst = stores.iter().max_by_key(|(_, schema)| Verdict::of(*schema));
+    let schema = worst.and_then(|(_, schema)| *schema);
     let verdict = Verdict::of(schema);
     match arguments.format {
         ReportFormat::Json => screen.json(&json!({
@@ -57,8 +63,12 @@ pub(super) fn run(
             "program": VERSION,
             "found": schema.map(|schema| schema.found),
             "known": schema.map(|schema| schema.known),
+            "store": worst.map(|(path, _)| path),
         }))?,
-        ReportFormat::Table => screen.line(&words(verdict, schema))?,
+        ReportFormat::Table => {
+            let name = worst.map_or_else(String::new, |(path, _)| format!("{}: ", path.display()));
+            screen.line(&format!("{name}{}", words(verdict, schema)))?;
+        }
     }
     match verdict {
         Verdict::Refused => Err(CommandError::Shown(Exit::Failed)),

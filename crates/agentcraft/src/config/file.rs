@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::{
-    ConfigError, STOP_GRACE_MS_MAX, bad_value, durability, launcher,
+    ConfigError, STOP_GRACE_MS_MAX, bad_value, durability, launcher, log_level,
     network::{HttpTable, Lan, Lending},
     runs::RunsTable,
 };
@@ -84,7 +84,7 @@ impl FileConfig {
         Ok(Self {
             socket: setting("socket").text()?.map(PathBuf::from),
             configs_dir: setting("configs_dir").text()?.map(PathBuf::from),
-            log_level: setting("log_level").text()?.map(str::to_owned),
+            log_level: setting("log_level").word(log_level)?,
             launcher: setting("launcher").word(launcher)?,
             durability: setting("durability").word(durability)?,
             stop_grace_ms: setting("stop_grace_ms").number(STOP_GRACE_MS_MAX, "milliseconds")?,

@@ -125,7 +125,13 @@ fn the_file_sets_the_rest_and_the_environment_overrides_it() {
 #[test]
 fn what_makes_no_sense_is_refused_in_words() {
     let long = format!("/{}", "s".repeat(107));
-    let cases: [(Pairs<'_>, &str, &str, Option<&str>); 9] = [
+    let cases: [(Pairs<'_>, &str, &str, Option<&str>); 10] = [
+        (
+            &[("AGENTCRAFT_LOG", "debgu")],
+            "",
+            "AGENTCRAFT_LOG is \"debgu\", but must be off, error, warn, info, debug or trace, also for a part: warn,engine=debug",
+            None,
+        ),
         (
             &[("AGENTCRAFT_LAUNCHER_MODE", "fake")],
             "",

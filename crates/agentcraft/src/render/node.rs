@@ -9,9 +9,13 @@ use super::{
     style::{Style, Tone},
     time::duration,
 };
-use crate::{config::Config, connection::VERSION, daemon::Ready};
+use crate::{config::Config, connection::VERSION, daemon::Ready, network::Address};
 
 pub(crate) fn daemon_detail(ping: &PingResult, config: &Config, style: Style) -> String {
+    let address = Address::read(&config.home).map_or_else(
+        || Address::why_none(config).unwrap_or_else(|| "off".to_owned()),
+        |address| address.url,
+    );
     let mut fields = Fields::new(style, "agentcraft daemon", (Tone::Good, "running"));
     fields
         .field("version", &ping.version)
@@ -22,7 +26,8 @@ pub(crate) fn daemon_detail(ping: &PingResult, config: &Config, style: Style) ->
         )
         .field("agents", &ping.agents.to_string())
         .field("home", &ping.home)
-        .field("socket", &config.socket.display().to_string());
+        .field("socket", &config.socket.display().to_string())
+        .field("address", &address);
     fields.finish()
 }
 

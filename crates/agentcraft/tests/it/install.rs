@@ -1,11 +1,11 @@
 //! Being installed, upgraded and looked into: what a person who keeps a node running meets.
 
-use std::{fs, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use serde_json::{Value, json};
 use testkit::TestDaemon;
 
-use crate::{network::http::Http, node};
+use crate::{network::http::Http, node, office::Running};
 
 fn read(daemon: &TestDaemon, path: &str) -> String {
     let path = daemon.scratch(path);
@@ -132,23 +132,39 @@ fn an_upgrade_is_checked_without_touching_what_is_kept() {
     daemon.start();
     daemon.stop();
     assert_eq!(check(&daemon), (0, "same".to_owned()));
-    let store = walk(&daemon.home())
-        .into_iter()
-        .find(|path| path.ends_with("state.db"))
-        .unwrap();
-    let newer =
-        "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('PRAGMA user_version = 999')";
+    for name in ["state.db", "runs.db"] {
+        let stores = walk(&daemon.home()).into_iter();
+        let store = stores.into_iter().find(|path| path.ends_with(name));
+        let store = store.unwrap();
+        let known = set_version(&store, 999);
+        let before = fs::read(&store).unwrap();
+        assert_eq!(check(&daemon), (1, "refused".to_owned()), "{name}");
+        assert_eq!(fs::read(&store).unwrap(), before);
+        let refused = daemon.cli(&["daemon", "start"]);
+        assert_ne!(refused.code, 0);
+        assert!(refused.stderr.contains("newer version"), "{refused:?}");
+        set_version(&store, known);
+    }
+    assert_eq!(check(&daemon), (0, "same".to_owned()));
+}
+
+/// Gives a store another version, and tells which it had.
+fn set_version(store: &Path, version: u32) -> u32 {
+    const SCRIPT: &str = "import sqlite3, sys; store = sqlite3.connect(sys.argv[1]); \
+        print(store.execute('PRAGMA user_version').fetchone()[0]); \
+        store.execute('PRAGMA user_version = ' + sys.argv[2])";
     let written = Command::new("python3")
-        .args(["-c", newer])
-        .arg(&store)
-        .status();
-    assert!(written.unwrap().success());
-    let before = fs::read(&store).unwrap();
-    assert_eq!(check(&daemon), (1, "refused".to_owned()));
-    assert_eq!(fs::read(&store).unwrap(), before);
-    let refused = daemon.cli(&["daemon", "start"]);
-    assert_ne!(refused.code, 0);
-    assert!(refused.stderr.contains("newer version"), "{refused:?}");
+        .args(["-c", SCRIPT])
+        .arg(store)
+        .arg(version.to_string())
+        .output()
+        .unwrap();
+    assert!(written.status.success(), "{written:?}");
+    String::from_utf8(written.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap()
 }
 
 #[test]
@@ -156,7 +172,10 @@ fn a_bundle_tells_of_the_node_and_neither_of_secrets_nor_of_conversations() {
     let daemon = node()
         .listening()
         .env("DEPLOY_TOKEN", "very-secret-value")
-        .file("config.toml", "[http]\nname = \"nova\"\n")
+        .file(
+            "config.toml",
+            "[http]\nname = \"nova\"\n[runs]\ndropbox_uri = \"smb://bob:hunter2-pass@nas/\"\n",
+        )
         .start();
     daemon.template(
         "echo",
@@ -186,6 +205,7 @@ fn a_bundle_tells_of_the_node_and_neither_of_secrets_nor_of_conversations() {
     for secret in [
         "very-secret-value",
         "inner-secret",
+        "hunter2-pass",
         "words of a conversation",
         &daemon.token(),
     ] {
@@ -193,6 +213,95 @@ fn a_bundle_tells_of_the_node_and_neither_of_secrets_nor_of_conversations() {
     }
     let again = daemon.cli(&["debug", "bundle", "--output", file.to_str().unwrap()]);
     assert_ne!(again.code, 0, "a file that is there is not overwritten");
+}
+
+/// A daemon in the background, which ends with the test.
+struct Background(TestDaemon);
+
+impl Background {
+    fn start(daemon: TestDaemon) -> Self {
+        let started = daemon.cli(&["daemon", "start"]);
+        assert_eq!(started.code, 0, "{started:?}");
+        Self(daemon)
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.0.cli(&["daemon", "stop"]);
+    }
+}
+
+#[test]
+fn the_log_has_neither_tokens_nor_words_at_its_most_talkative() {
+    let daemon = node().listening().env("AGENTCRAFT_LOG", "trace").stopped();
+    let background = Background::start(daemon);
+    let daemon = &background.0;
+    let template = json!({"backend": {"type": "builtin"}});
+    daemon.template("echo", template);
+    let said = ["agent", "run", "template:echo", "-p", "words-of-a-turn"];
+    assert_eq!(daemon.cli(&said).code, 0);
+    let right = "office:computer:studio";
+    let made = daemon.cli(&["token", "create", "desk", "--right", right, "-f", "quiet"]);
+    let (desk, owner) = (daemon.scratch("desk.token"), daemon.scratch("owner.token"));
+    fs::create_dir_all(daemon.scratch("")).unwrap();
+    fs::write(&desk, made.stdout.trim()).unwrap();
+    fs::write(&owner, daemon.token()).unwrap();
+    let (desk, owner) = (desk.to_str().unwrap(), owner.to_str().unwrap());
+    let url = daemon.url();
+    let join = [
+        "computer",
+        "join",
+        &url,
+        "studio",
+        "--name",
+        "here",
+        "--token-file",
+        desk,
+    ];
+    let computer = Running::start(daemon.command(&join));
+    computer.until("joined ");
+    let words = r#"{"word": "words-of-a-call"}"#;
+    let call = [
+        "office",
+        "call",
+        &url,
+        "studio",
+        "here",
+        "no__tool",
+        words,
+        "--token-file",
+        owner,
+    ];
+    let called = daemon.cli(&call);
+    assert_ne!(called.code, 0, "{called:?}");
+    let log = fs::read_to_string(daemon.home().join("logs/daemon.log")).unwrap();
+    assert!(log.contains("a turn begins"), "details are logged: {log}");
+    for secret in [
+        made.stdout.trim(),
+        &daemon.token(),
+        "words-of-a-turn",
+        "words-of-a-call",
+    ] {
+        let line = log.lines().find(|line| line.contains(secret));
+        assert_eq!(line, None, "{secret}");
+    }
+}
+
+#[test]
+fn a_bundle_is_written_although_the_daemon_hangs() {
+    let mut daemon = node().start();
+    let pid = daemon.pid();
+    testkit::kill(pid, "STOP");
+    let file = daemon.scratch("trouble.md");
+    fs::create_dir_all(daemon.scratch("")).unwrap();
+    let output = daemon.cli(&["debug", "bundle", "--output", file.to_str().unwrap()]);
+    testkit::kill(pid, "CONT");
+    assert_eq!(output.code, 0, "{output:?}");
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains("could not be asked"), "{text}");
+    assert!(text.contains("## Log"), "{text}");
+    daemon.stop();
 }
 
 #[test]

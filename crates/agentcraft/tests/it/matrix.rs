@@ -40,15 +40,8 @@ impl Act {
     }
 }
 
-/// Why an act is not there, in a cell whose kind and face could do it by themselves.
-fn exception(_: &Kind, _: &Face, _: Act) -> Option<&'static str> {
-    None
-}
-
 fn reason(kind: &Kind, face: &Face, act: Act) -> Option<&'static str> {
-    (kind.cannot)(act)
-        .or_else(|| (face.cannot)(act))
-        .or_else(|| exception(kind, face, act))
+    (kind.cannot)(act).or_else(|| (face.cannot)(act))
 }
 
 /// What is wrong with what was seen; nothing if it is as it should be.

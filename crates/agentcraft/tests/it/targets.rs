@@ -76,6 +76,25 @@ fn a_workflow_that_is_nowhere_is_refused_with_those_there_are_and_leaves_no_agen
 }
 
 #[test]
+fn several_who_speak_to_a_target_at_once_find_one_agent() {
+    let daemon = with_workflows();
+    for round in ["made", "started again"] {
+        for target in ["template:echo", "workflow:greet"] {
+            let said: Vec<_> = std::thread::scope(|scope| {
+                let prompt = || daemon.cli(&["agent", "prompt", target, "-m", "Ada"]);
+                let asked: Vec<_> = (0..6).map(|_| scope.spawn(prompt)).collect();
+                asked.into_iter().map(|one| one.join().unwrap()).collect()
+            });
+            for output in said {
+                assert_eq!(output.code, 0, "{round} {target}: {output:?}");
+            }
+        }
+        daemon.cli(&["agent", "stop", "template-echo"]);
+    }
+    assert_eq!(agents(&daemon), ["template-echo", "workflow-greet"]);
+}
+
+#[test]
 fn an_agent_is_created_of_a_target_under_a_name_of_its_own() {
     let daemon = with_workflows();
     let created = daemon.cli(&["agent", "create", "greeter", "-t", "workflow:greet"]);

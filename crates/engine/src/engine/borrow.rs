@@ -87,12 +87,17 @@ impl Engine {
     /// Starts an agent that does not run for as long as the loan lives, or joins those for whom it was started. Nothing is
     /// lent where the agent runs for its own sake, or needs no process.
     pub async fn borrow(&self, name: &Name, start: Start) -> Result<Option<Loan>, EngineError> {
+        self.alone(name, self.borrow_alone(name, start)).await
+    }
+
+    /// What may be done with an agent by one at a time.
+    pub(super) async fn alone<T>(&self, name: &Name, act: impl Future<Output = T>) -> T {
         let gate = self.borrowers().gate(name);
         let passed = gate.lock().await;
-        let borrowed = self.borrow_alone(name, start).await;
+        let done = act.await;
         drop(passed);
         self.borrowers().tidy(name, gate);
-        borrowed
+        done
     }
 
     async fn borrow_alone(&self, name: &Name, start: Start) -> Result<Option<Loan>, EngineError> {
@@ -106,28 +111,32 @@ impl Engine {
             name: Some(name.clone()),
             own: None,
         };
+        self.start_or_join(name).await?;
+        Ok(Some(loan))
+    }
+
+    /// Starts an agent, or waits for the start that is under way.
+    pub(super) async fn start_or_join(&self, name: &Name) -> Result<(), EngineError> {
         match self.start(name.as_str()).await {
-            Ok(_) => {}
+            Ok(_) => Ok(()),
             Err(EngineError::Refused {
                 refusal:
                     Refusal::AlreadyRunning {
                         status: Status::Starting | Status::Running,
                     },
                 ..
-            }) => self.wait_until_started(name).await?,
-            Err(error) => return Err(error),
+            }) => self.wait_until_started(name).await,
+            Err(error) => Err(error),
         }
-        Ok(Some(loan))
     }
 
     async fn give_back(&self, name: &Name, own: Option<&str>) {
-        let gate = self.borrowers().gate(name);
-        let passed = gate.lock().await;
-        if self.borrowers().leave(name) {
-            self.stop_unless_used(name, own).await;
-        }
-        drop(passed);
-        self.borrowers().tidy(name, gate);
+        let leave = async {
+            if self.borrowers().leave(name) {
+                self.stop_unless_used(name, own).await;
+            }
+        };
+        self.alone(name, leave).await;
     }
 
     /// Ends an agent that nobody borrows any more. Somebody else may have found it running and be in a session with it,

@@ -21,7 +21,7 @@ impl Engine {
         let name = self.ensure(target).await?;
         let is_made = matches!(target, Target::Made(_));
         if is_made && self.sessions().via(&name)?.is_none() {
-            self.start(name.as_str()).await?;
+            self.start_or_join(&name).await?;
         }
         Ok(name)
     }
@@ -32,7 +32,8 @@ impl Engine {
             Target::Agent(name) => Ok(name.clone()),
             Target::Made(maker) => match self.made_for(maker) {
                 Some(name) => Ok(name),
-                None => self.make_for(maker).await,
+                // Several may speak to it for the first time at once: one makes it, and the others find it made.
+                None => self.alone(&maker.agent_name(), self.make_once(maker)).await,
             },
         }
     }
@@ -46,6 +47,13 @@ impl Engine {
         Name::parse(&made.next()?.name).ok()
     }
 
+    async fn make_once(&self, maker: &Maker) -> Result<Name, EngineError> {
+        match self.made_for(maker) {
+            Some(name) => Ok(name),
+            None => self.make_for(maker).await,
+        }
+    }
+
     async fn make_for(&self, maker: &Maker) -> Result<Name, EngineError> {
         let metadata = [(TARGET.to_owned(), maker.to_string())];
         let name = maker.agent_name();
@@ -57,12 +65,8 @@ impl Engine {
                 ..Overrides::default()
             },
         };
-        match self.create(create).await {
-            Ok(_) => self.reachable(maker, name).await,
-            // Somebody else may have had the same thought a moment ago.
-            Err(error @ EngineError::AgentExists { .. }) => self.made_for(maker).ok_or(error),
-            Err(error) => Err(error),
-        }
+        self.create(create).await?;
+        self.reachable(maker, name).await
     }
 
     /// One that was just made stays only if there is somebody to speak to: a mistyped name leaves nothing.

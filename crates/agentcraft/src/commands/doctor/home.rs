@@ -28,9 +28,9 @@ pub(super) fn check(config: &Config) -> Vec<Finding> {
 
 /// The stores, whether a daemon uses them or not.
 fn stores(config: &Config) -> Vec<Finding> {
-    let files = ["state.db", "runs.db"].map(|name| config.state_dir.join(name));
-    let there = files.iter().filter(|file| file.exists());
-    there
+    let files = config.stores();
+    files
+        .iter()
         .map(|file| {
             let shown = file.display();
             match store::damage(file) {

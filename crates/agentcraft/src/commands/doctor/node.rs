@@ -7,6 +7,7 @@ use crate::{
     config::Config,
     connection::{Connection, VERSION},
     error::CommandError,
+    network::Address,
     render::Finding,
 };
 
@@ -45,10 +46,13 @@ fn daemon(config: &Config) -> Finding {
             format!("runs version {}, this command is {VERSION}", ping.version),
             "agentcraft daemon restart",
         ),
-        Ok(ping) => ok(
-            "daemon",
-            format!("runs version {} as process {}", ping.version, ping.pid),
-        ),
+        Ok(ping) => match Address::why_none(config) {
+            Some(why) => warn("daemon", why, "agentcraft daemon restart"),
+            None => ok(
+                "daemon",
+                format!("runs version {} as process {}", ping.version, ping.pid),
+            ),
+        },
         Err(CommandError::NotRunning { .. }) => {
             note("daemon", "is not running", "agentcraft daemon start")
         }

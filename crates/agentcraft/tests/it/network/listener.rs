@@ -311,6 +311,10 @@ fn a_port_that_is_taken_stops_a_start_only_where_somebody_chose_it() {
     daemon.start();
     assert!(!daemon.home().join("listener.json").exists());
     assert_eq!(daemon.cli(&["agent", "list"]).code, 0);
+    for command in [&["daemon", "status"][..], &["doctor"]] {
+        let said = daemon.cli(command).stdout;
+        assert!(said.contains("does not listen"), "{said}");
+    }
 
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = held.local_addr().unwrap().to_string();
