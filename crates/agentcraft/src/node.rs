@@ -12,6 +12,9 @@ use crate::{config::Config, error::CommandError, network::Address};
 /// How long an answer may take; long polls say themselves how long they wait.
 const ANSWER_MAX: Duration = Duration::from_secs(300);
 
+/// A refusal that is longer is no line for people.
+const LINE_MAX: usize = 500;
+
 /// A token is a line.
 const FILE_MAX: u64 = 4 * 1024;
 
@@ -99,7 +102,7 @@ impl Node {
         if status.is_success() {
             return Ok(value);
         }
-        Err(refusal(status, &value))
+        Err(refusal(status, &value, &text))
     }
 }
 
@@ -120,17 +123,27 @@ pub(crate) fn token_of(file: Option<&Path>) -> Result<Option<String>, CommandErr
 }
 
 /// The node's own words.
-fn refusal(status: StatusCode, value: &Value) -> CommandError {
+fn refusal(status: StatusCode, value: &Value, text: &str) -> CommandError {
     let error = &value["error"];
     let message = error.as_str().or_else(|| error["message"].as_str());
+    // What could not be read as a request is refused in a line of text.
+    let line = Some(text.trim()).filter(|text| !text.is_empty() && text.len() < LINE_MAX);
+    let message = message.or(line.filter(|_| value.is_null()));
+    let message = message.map_or_else(|| format!("the node answered {status}"), str::to_owned);
+    let message = match value["code"].as_str() {
+        Some(code) => format!("{code}: {message}"),
+        None => message,
+    };
     let hint = error["suggestion"]
         .as_str()
         .or_else(|| error["hint"].as_str())
         .or_else(|| value["hint"].as_str());
-    CommandError::Refused {
-        message: message.map_or_else(|| format!("the node answered {status}"), str::to_owned),
-        hint: hint
-            .unwrap_or("see `agentcraft journal --kind audit.`")
-            .to_owned(),
+    let hint = hint.map(str::to_owned);
+    match status {
+        StatusCode::NOT_FOUND => CommandError::Missing { message, hint },
+        _ => CommandError::Refused {
+            message,
+            hint: hint.unwrap_or_else(|| "see `agentcraft journal --kind audit.`".to_owned()),
+        },
     }
 }

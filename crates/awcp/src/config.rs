@@ -39,6 +39,10 @@ pub struct AwcpConfig {
     /// The most that is taken.
     pub access_max: Access,
     pub waits: Waits,
+    /// How often a remote that is at work is asked how it stands: it may have ended and been unable to say so.
+    pub ask_every: Duration,
+    /// For how long it can be told what a delegation changed.
+    pub audit_age: Duration,
     /// What holds the executor's processes; without it only their own policy does, and nothing is declared.
     pub sandbox: Option<SandboxConfig>,
     /// Of the certificate that this node shows, if it made one for itself: remotes are told with START.
@@ -139,6 +143,8 @@ impl AwcpConfig {
             ttl_max: Duration::from_secs(4 * 60 * 60),
             access_max: Access::Rw,
             waits: Waits::default(),
+            ask_every: Duration::from_secs(60),
+            audit_age: Duration::from_secs(30 * 24 * 60 * 60),
             sandbox: None,
             fingerprint: None,
             known_peers: KnownPeers::default(),

@@ -28,6 +28,9 @@ use crate::{
 /// Delegations that are listed, and taken up after a restart, at once.
 const LISTED_MAX: u32 = 10_000;
 
+/// How often it is looked whether audits are old.
+const FORGET_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// In the metadata of agents that are made for one delegation.
 pub(crate) const MARK: &str = "delegation";
 
@@ -81,7 +84,25 @@ impl Delegations {
         let delegations = Self { node };
         delegations.sweep()?;
         delegations.take_up().await?;
+        delegations.forget_in_time();
         Ok(delegations)
+    }
+
+    /// Audits are kept for so long and no longer, as long as the node runs.
+    fn forget_in_time(&self) {
+        let delegations = self.clone();
+        self.node.tasks().spawn(|stop| async move {
+            let forgetting = async {
+                loop {
+                    if let Err(error) = delegations.forget_old_audits().await {
+                        let error = crate::error::chain(&error);
+                        tracing::warn!(%error, "old audits of delegations could not be removed");
+                    }
+                    tokio::time::sleep(FORGET_EVERY).await;
+                }
+            };
+            stop.run_until_cancelled(forgetting).await;
+        });
     }
 
     /// Mounts end with their daemon, and what they needed goes before anybody mounts again.

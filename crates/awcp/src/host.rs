@@ -8,14 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::{
     Timestamp,
-    delegation::{Access, Code, Ending, Failure, HostEffect, HostInput, Phase, Rejected},
+    delegation::{
+        Access, Code, Ending, Failure, HostEffect, HostInput, Phase, Rejected, Transport,
+    },
 };
-use engine::{Keep, Note};
-use platform::{
-    crash,
-    files::{self, Durability, Mode},
-};
-use serde_json::json;
+use platform::files::{self, Durability, Mode};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -23,10 +20,10 @@ pub(crate) use exports::{ARCHIVE, BUNDLE, DELTA, Export, LENT_NAME, WORK_NAME};
 
 use crate::{
     clock,
-    error::chain,
+    kept::{self, Kept},
     node::Node,
     peer::Found,
-    record::{DelegationView, HOST_KIND, HostRecord, Snapshot, note, words},
+    record::{DelegationView, HostRecord, Snapshot},
     step::Step,
 };
 
@@ -39,6 +36,8 @@ pub(crate) enum HostEvent {
     Input(HostInput),
     /// The same, from somebody who forgets it once it is kept.
     Said(HostInput, oneshot::Sender<()>),
+    /// Nothing was heard of the remote for some time.
+    AskIsDue,
     /// The workspace is packed; its checksum.
     Packed(String),
     /// The result is home, or waits to be applied.
@@ -112,6 +111,8 @@ pub(crate) struct HostTask {
     gate: Arc<Gate>,
     step: Step,
     tick: Option<Timestamp>,
+    /// When the remote is asked next how it stands.
+    ask: Option<Timestamp>,
     quota_hit: Option<sftp::QuotaHit>,
     /// The peer, as long as it was found a moment ago.
     found: Option<Found>,
@@ -142,6 +143,7 @@ impl HostTask {
             gate,
             step: Step::default(),
             tick: None,
+            ask: None,
             quota_hit: None,
             found,
             is_kept,
@@ -153,17 +155,28 @@ impl HostTask {
     pub(crate) async fn run(mut self, first: Vec<HostEffect>, stop: CancellationToken) {
         if !self.is_kept {
             let before = self.record.clone();
-            self.keep(&before).await;
+            kept::keep(&self.node, &mut self.record, &before).await;
         }
         self.perform(first).await;
         self.release().await;
         while !self.is_over() {
+            self.ask = match self.record.machine.phase() {
+                Phase::Running => self
+                    .ask
+                    .or(Some(clock::now() + self.node.config().ask_every)),
+                _ => None,
+            };
             let event = tokio::select! { biased;
                 () = stop.cancelled() => break,
                 event = self.events.recv() => event,
                 () = until(self.tick) => Some(HostEvent::Input(HostInput::Tick)),
+                () = until(self.ask) => Some(HostEvent::AskIsDue),
             };
             match event {
+                Some(HostEvent::AskIsDue) => {
+                    self.ask = None;
+                    self.ask_remote();
+                }
                 Some(HostEvent::Input(input)) => {
                     self.apply(input).await;
                 }
@@ -218,15 +231,10 @@ impl HostTask {
         if let Some(agreement) = self.record.machine.agreement() {
             self.record.agreement = Some(agreement.clone());
         }
-        if before.machine.phase() != self.record.machine.phase() {
-            let text = match self.record.machine.ending() {
-                Some(ending) => words(ending),
-                None => self.record.machine.phase().to_string(),
-            };
-            note(&mut self.record.log, text);
+        if self.record.tell_move(&before) {
             self.show_log().await;
         }
-        if !self.keep(&before).await {
+        if !kept::keep(&self.node, &mut self.record, &before).await {
             return false;
         }
         if !self.record.machine.phase().is_end() {
@@ -248,39 +256,11 @@ impl HostTask {
         inputs.send(HostEvent::Said(input, kept)).await.is_ok() && is_kept.await.is_ok()
     }
 
-    /// Keeps the record. What cannot be kept has not happened, except an end: access must end whatever the disk says.
-    async fn keep(&mut self, before: &HostRecord) -> bool {
-        let machine = &self.record.machine;
-        let (id, phase) = (machine.id().to_string(), machine.phase());
-        let keep = match phase.is_end() && !machine.is_cleanup_due() {
-            true => Keep::Finished,
-            false => Keep::Live,
-        };
-        let line = (before.machine.phase() != phase).then(|| Note {
-            kind: format!("delegation.{phase}"),
-            body: json!({
-                "id": id, "peer": self.record.peer_url, "dir": self.record.dir,
-                "trace": self.record.trace,
-            }),
-            ..Note::default()
-        });
-        let records = self.node.records();
-        crash::point("lending.host.before-keep");
-        let kept = records.put(HOST_KIND, &id, keep, &self.record, line).await;
-        crash::point("lending.host.after-keep");
-        if let Err(error) = kept {
-            tracing::error!(%id, error = %chain(&error), "could not keep a delegation");
-            if !phase.is_end() {
-                self.record = before.clone();
-                return false;
-            }
-        }
-        true
-    }
-
     /// The remote reads the log beside the workspace, as long as there is an export.
     async fn show_log(&self) {
-        if self.record.machine.lease().is_none() {
+        let agreed = self.record.agreement.as_ref();
+        let is_mount = agreed.is_some_and(|it| it.transport == Transport::Sshfs);
+        if self.record.machine.lease().is_none() || !is_mount {
             return;
         }
         let meta = self.node.export_folder(self.record.machine.id());
@@ -312,7 +292,7 @@ impl HostTask {
             .apply(HostInput::Released, clock::now())
             .is_ok()
         {
-            self.keep(&before).await;
+            kept::keep(&self.node, &mut self.record, &before).await;
         }
     }
 

@@ -12,6 +12,7 @@ mod driver;
 mod error;
 mod git;
 mod host;
+mod kept;
 mod lent_repository;
 mod messages;
 mod node;

@@ -281,6 +281,11 @@ impl Peer {
         self.transports.contains(&transport)
     }
 
+    /// Whether the same INVITE again is a question to it: nodes like this one say in their cards how workspaces get there.
+    pub(crate) fn can_be_asked(&self) -> bool {
+        !self.transports.is_empty()
+    }
+
     /// Sends `data` as the part of a message; gives the data of the answer, if it has some.
     pub(crate) async fn send(
         &self,

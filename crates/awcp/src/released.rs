@@ -2,9 +2,11 @@
 //! acknowledged. What a message means is decided by the same machine as that of every other peer.
 //!
 //! A delegator shows a token with its INVITE, in the header or in `auth`. What follows is known by the delegation's id,
-//! which that implementation makes of 128 random bits and which nobody else is told.
+//! which that implementation makes of 128 random bits and which nobody else is told. `daemon` is what its programs of this
+//! machine ask.
 
 mod answers;
+mod daemon;
 mod events;
 
 use axum::{
@@ -51,6 +53,7 @@ pub(super) struct Face {
 
 /// The face, for a listener that lets everybody come to `/awcp`.
 pub fn released_router(delegations: Delegations, tokens: Authenticator) -> Router {
+    let daemon = daemon::router(delegations.clone(), tokens.clone());
     Router::new()
         .route("/awcp", post(message).layer(DefaultBodyLimit::disable()))
         .route("/awcp/status", get(answers::status))
@@ -62,6 +65,7 @@ pub fn released_router(delegations: Delegations, tokens: Authenticator) -> Route
             delegations,
             tokens,
         })
+        .merge(daemon)
 }
 
 /// An ERROR, with status 200 as that implementation sends it.

@@ -11,8 +11,6 @@ use domain::{
     Timestamp,
     delegation::{DelegationId, RemoteEffect, RemoteInput},
 };
-use engine::{Keep, Note};
-use platform::crash;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -20,10 +18,10 @@ use wire::awcp::seed;
 
 use crate::{
     clock, convert,
-    error::chain,
     host::until,
+    kept::{self, Kept},
     node::Node,
-    record::{DelegationView, REMOTE_KIND, RemoteRecord, note, words},
+    record::{DelegationView, RemoteRecord, note},
     step::Step,
 };
 pub(crate) use plane::CERTIFICATE;
@@ -102,7 +100,7 @@ impl RemoteTask {
 
     pub(crate) async fn run(mut self, first: Vec<RemoteEffect>, stop: CancellationToken) {
         let before = self.record.clone();
-        self.keep(&before).await;
+        kept::keep(&self.node, &mut self.record, &before).await;
         self.perform(first).await;
         self.release().await;
         self.shown.send_replace(self.record.view());
@@ -194,14 +192,8 @@ impl RemoteTask {
         if is_task_over {
             note(&mut self.record.log, "the task has ended".to_owned());
         }
-        if before.machine.phase() != self.record.machine.phase() {
-            let text = match self.record.machine.ending() {
-                Some(ending) => words(ending),
-                None => self.record.machine.phase().to_string(),
-            };
-            note(&mut self.record.log, text);
-        }
-        if !self.keep(&before).await {
+        self.record.tell_move(&before);
+        if !kept::keep(&self.node, &mut self.record, &before).await {
             return;
         }
         if !self.record.machine.phase().is_end() {
@@ -210,37 +202,6 @@ impl RemoteTask {
         self.perform(effects).await;
         self.release().await;
         self.shown.send_replace(self.record.view());
-    }
-
-    /// Keeps the record. What cannot be kept has not happened, except an end.
-    async fn keep(&mut self, before: &RemoteRecord) -> bool {
-        let machine = &self.record.machine;
-        let (id, phase) = (machine.id().to_string(), machine.phase());
-        let keep = match phase.is_end() && !machine.is_cleanup_due() {
-            true => Keep::Finished,
-            false => Keep::Live,
-        };
-        let line = (before.machine.phase() != phase).then(|| Note {
-            kind: format!("delegation.{phase}"),
-            body: json!({
-                "id": id, "from": self.record.caller, "side": "remote", "trace": self.record.trace,
-            }),
-            ..Note::default()
-        });
-        let records = self.node.records();
-        crash::point("lending.remote.before-keep");
-        let kept = records
-            .put(REMOTE_KIND, &id, keep, &self.record, line)
-            .await;
-        crash::point("lending.remote.after-keep");
-        if let Err(error) = kept {
-            tracing::error!(%id, error = %chain(&error), "could not keep a delegation");
-            if !phase.is_end() {
-                self.record = before.clone();
-                return false;
-            }
-        }
-        true
     }
 
     /// After an end: once the mount point is gone, so is the delegation.
@@ -259,7 +220,7 @@ impl RemoteTask {
             .apply(RemoteInput::Released, clock::now())
             .is_ok()
         {
-            self.keep(&before).await;
+            kept::keep(&self.node, &mut self.record, &before).await;
         }
     }
 

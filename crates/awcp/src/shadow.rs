@@ -34,6 +34,18 @@ const KEPT: &str = "kept";
 /// A list of the largest workspace is shorter.
 const KEPT_MAX: u64 = 256 << 20;
 
+/// What was changed over a mount and is in no comparison, in the repository; each name ends with NUL.
+const UNSEEN: &str = "unseen";
+
+/// Names of it that are kept; who changes more is told to have.
+const UNSEEN_MAX: usize = 1000;
+
+/// The name that says that there were more: no path is empty.
+const AND_MORE: &[u8] = b"\0";
+
+/// Longer than so many of the longest names.
+const UNSEEN_BYTES_MAX: u64 = 8 << 20;
+
 /// The settings of the repository; everything else that matters is said with each act.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
 
@@ -56,6 +68,12 @@ pub struct AuditReport {
     pub diff: String,
     /// The diff is longer than what is shown.
     pub truncated: bool,
+    /// What was changed over a mount among that which git ignores: in no diff, and not taken back.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<String>,
+    /// There is more of it than is named.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ignored_truncated: bool,
 }
 
 /// One file that was changed.
@@ -101,21 +119,32 @@ impl Shadow {
         KeptTree::from_bytes(&bytes).ok_or_else(|| "its list of files cannot be read".to_owned())
     }
 
-    /// An empty repository.
+    /// Room for what is kept.
     fn make(&self) -> Result<(), files::FileError> {
-        let (root, git) = (&self.repository, self.git());
+        let root = &self.repository;
         files::remove_tree(root)?;
-        for folder in ["", "info", "objects", "objects/pack", "refs", "refs/heads"] {
-            files::create_private_dir(&root.join(folder))?;
+        files::create_private_dir(root)?;
+        files::create_dir_all(&root.join("objects/pack"))?;
+        files::create_dir_all(&root.join("refs/heads"))
+    }
+
+    /// Makes a repository of it that git can read: most are never asked for, and what nobody reads is not written. Blocks.
+    pub(crate) fn complete(&self) -> Result<Repository, String> {
+        let git = self.git();
+        let last = "HEAD"; // Whoever finds it finds everything.
+        if files::is_there(&self.repository.join(last)) {
+            return Ok(git);
         }
+        let info = self.repository.join("info");
+        files::create_private_dir(&info).map_err(|error| chain(&error))?;
         for (name, text) in [
-            ("HEAD", "ref: refs/heads/baseline\n"),
             ("config", CONFIG),
             ("info/attributes", ATTRIBUTES),
+            (last, "ref: refs/heads/baseline\n"),
         ] {
-            git.write_file(name, text.as_bytes())?;
+            git.write(name, text.as_bytes())?;
         }
-        Ok(())
+        Ok(git)
     }
 
     /// Looks at these paths, keeps what is new in a pack, and gives the commit of it all this name.
@@ -149,6 +178,34 @@ impl Shadow {
         Ok(tree)
     }
 
+    /// Keeps what is in no comparison. Blocks.
+    pub(crate) fn keep_unseen(
+        &self,
+        paths: &BTreeSet<PathBuf>,
+        is_more: bool,
+    ) -> Result<(), String> {
+        let named = paths.iter().take(UNSEEN_MAX);
+        let named = named.map(|path| path.as_os_str().as_bytes());
+        let mut bytes: Vec<u8> = named.flat_map(|path| [path, b"\0"].concat()).collect();
+        if is_more || paths.len() > UNSEEN_MAX {
+            bytes.extend(AND_MORE);
+        }
+        match bytes.is_empty() {
+            true => Ok(()),
+            false => self.git().write(UNSEEN, &bytes),
+        }
+    }
+
+    /// The same as it is shown, and whether there is more.
+    fn unseen(&self) -> (Vec<String>, bool) {
+        // Most have none.
+        let bytes = files::read_bounded(&self.repository.join(UNSEEN), UNSEEN_BYTES_MAX);
+        let bytes = bytes.unwrap_or_default();
+        let names = split(&bytes).map(|name| String::from_utf8_lossy(name).into_owned());
+        let is_more = bytes.ends_with(b"\0\0") || bytes == AND_MORE;
+        (names.collect(), is_more)
+    }
+
     /// Whether there is something to compare and to take back.
     pub(crate) fn has_result(&self) -> bool {
         files::is_there(&self.repository.join(RESULT))
@@ -173,7 +230,7 @@ impl Shadow {
             BASELINE,
             RESULT,
         ];
-        let listed = self.git().run(&args).await?;
+        let listed = self.complete()?.run(&args).await?;
         Ok(split(&listed).map(path_of).collect())
     }
 
@@ -187,7 +244,8 @@ impl Shadow {
             "-z",
         ];
         args.extend(range);
-        let listed = self.git().run(&args).await?;
+        let git = self.complete()?;
+        let listed = git.run(&args).await?;
         let mut words = split(&listed);
         let mut changes = Vec::new();
         while let (Some(kind), Some(path)) = (words.next(), words.next()) {
@@ -201,8 +259,11 @@ impl Shadow {
         }
         let mut args = vec!["diff", "--no-renames", "--no-ext-diff", "--no-textconv"];
         args.extend(range);
-        let (diff, is_whole) = self.git().beginning(&args, DIFF_MAX).await?;
+        let (diff, is_whole) = git.beginning(&args, DIFF_MAX).await?;
+        let (ignored, ignored_truncated) = self.unseen();
         Ok(AuditReport {
+            ignored,
+            ignored_truncated,
             changes,
             diff: String::from_utf8_lossy(&diff).into_owned(),
             truncated: !is_whole,
@@ -211,12 +272,12 @@ impl Shadow {
 
     /// Takes the result back, unless somebody has changed one of its files since.
     pub(crate) async fn undo(&self) -> Result<(), String> {
-        self.git().run(&["read-tree", RESULT]).await?;
+        let git = self.complete()?;
+        git.run(&["read-tree", RESULT]).await?;
         // It says which files differ, which the merge below finds out by itself.
-        let _ = self.git().run(&["update-index", "-q", "--refresh"]).await;
+        let _ = git.run(&["update-index", "-q", "--refresh"]).await;
         let changed = self.differing().await?;
-        self.git()
-            .run(&["read-tree", "-m", "-u", RESULT, BASELINE])
+        git.run(&["read-tree", "-m", "-u", RESULT, BASELINE])
             .await?;
         // Git knows of a mode whether a file can be run, and nothing else.
         if let Ok(kept) = self.kept() {
@@ -228,7 +289,7 @@ impl Shadow {
     }
 
     pub(crate) async fn name(&self, reference: &str, commit: &str) -> Result<(), String> {
-        self.git()
+        self.complete()?
             .run(&["update-ref", reference, commit])
             .await
             .map(drop)

@@ -158,10 +158,7 @@ pub(crate) async fn keep<E: std::fmt::Display>(
 
 /// Gives a finished file its name, in place of one that is there. Blocks.
 pub(crate) fn replace(folder: &Path, from: &str, to: &str) -> Result<(), ConfinedError> {
-    let folder = ConfinedDir::open(folder)?;
-    let file = folder.open_file(from, Access::Read)?;
-    folder.copy_in(&file, to, u64::MAX)?;
-    folder.remove_file(from)
+    ConfinedDir::open(folder)?.rename(from, to)
 }
 
 #[cfg(test)]

@@ -5,11 +5,15 @@ use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
 };
 
 use archive::{EntryPath, Kind};
 use domain::delegation::{Code, Failure, Preflight, Size, SizeMax};
-use ignore::WalkBuilder;
+use ignore::{DirEntry, WalkBuilder, WalkState};
 use platform::files;
 
 /// What is never packed: a repository's own folder holds programs that git runs, dependencies can be had again.
@@ -33,6 +37,9 @@ const SENSITIVE_NAMES: [&str; 14] = [
     "service-account.json",
 ];
 const SENSITIVE_ENDINGS: [&str; 5] = [".key", ".keystore", ".p12", ".pem", ".pfx"];
+
+/// Threads that look through a folder.
+const WALKERS: usize = 4;
 
 /// Names in ignored folders that are looked at: a build leaves some ten thousand.
 const LOOKED_AT_MAX: usize = 200_000;
@@ -92,6 +99,15 @@ impl Ignored {
         self.covers_path(Path::new(OsStr::from_bytes(path.as_bytes())))
     }
 
+    /// How a change of this path is told that no comparison shows; nothing if one does. Git's own files are told as one.
+    pub(crate) fn unseen(&self, path: &Path) -> Option<PathBuf> {
+        if !self.covers_path(path) {
+            return None;
+        }
+        let git = path.ancestors().filter(|above| above.ends_with(".git"));
+        Some(git.last().unwrap_or(path).to_owned())
+    }
+
     fn covers_path(&self, path: &Path) -> bool {
         // A repository that the remote makes itself must not come home either.
         let left = path
@@ -104,25 +120,9 @@ impl Ignored {
 /// Walks the workspace and stops as soon as it is known to be too large. Blocks.
 pub(crate) fn survey(dir: &Path, max: SizeMax) -> Result<Survey, Failure> {
     let mut preflight = Preflight::new(max);
-    let (mut files, mut folders) = (Vec::new(), vec![dir.to_owned()]);
-    let walk = WalkBuilder::new(dir)
-        .hidden(false)
-        .parents(false)
-        .git_global(false)
-        .require_git(false)
-        .follow_links(false)
-        .filter_entry(|entry| !LEFT_AT_HOME.iter().any(|left| entry.file_name() == *left))
-        .build();
+    let mut files = Vec::new();
     // Names first, which cost a fraction of asking after each file: too many are known without their sizes.
-    let mut found = Vec::new();
-    for entry in walk.flatten() {
-        match entry.file_type() {
-            Some(kind) if kind.is_file() || kind.is_symlink() => found.push(entry),
-            Some(kind) if kind.is_dir() && entry.depth() > 0 => folders.push(entry.into_path()),
-            _ => {} // The folder itself; sockets and pipes stay at home.
-        }
-        max.check_files(found.len() as u64)?;
-    }
+    let (found, folders) = names(dir, max)?;
     for entry in found {
         let Ok(path) = entry.path().strip_prefix(dir) else {
             continue;
@@ -146,6 +146,52 @@ pub(crate) fn survey(dir: &Path, max: SizeMax) -> Result<Survey, Failure> {
         files,
         ignored,
     })
+}
+
+/// Files and links that would be lent, in their order, and the folders they are in. Several threads look: a tree of very many
+/// files is mostly waited for.
+fn names(dir: &Path, max: SizeMax) -> Result<(Vec<DirEntry>, Vec<PathBuf>), Failure> {
+    let walk = WalkBuilder::new(dir)
+        .hidden(false)
+        .parents(false)
+        .git_global(false)
+        .require_git(false)
+        .follow_links(false)
+        .filter_entry(|entry| !LEFT_AT_HOME.iter().any(|left| entry.file_name() == *left))
+        .threads(WALKERS)
+        .build_parallel();
+    let (seen, all) = mpsc::channel();
+    let count = AtomicU64::new(0);
+    walk.run(|| {
+        let (seen, count) = (seen.clone(), &count);
+        Box::new(move |entry| {
+            let Ok(entry) = entry else {
+                return WalkState::Continue;
+            };
+            let is_lent = match entry.file_type() {
+                Some(kind) if kind.is_file() || kind.is_symlink() => true,
+                Some(kind) if kind.is_dir() && entry.depth() > 0 => false,
+                _ => return WalkState::Continue, // The folder itself; sockets and pipes stay at home.
+            };
+            let is_more = is_lent && count.fetch_add(1, Ordering::Relaxed) >= max.files;
+            let _ = seen.send((is_lent, entry)); // It is read below.
+            match is_more {
+                true => WalkState::Quit,
+                false => WalkState::Continue,
+            }
+        })
+    });
+    drop(seen);
+    max.check_files(count.into_inner())?;
+    let (mut found, mut folders) = (Vec::new(), vec![dir.to_owned()]);
+    for (is_lent, entry) in all {
+        match is_lent {
+            true => found.push(entry),
+            false => folders.push(entry.into_path()),
+        }
+    }
+    found.sort_unstable_by(|left, right| left.path().cmp(right.path()));
+    Ok((found, folders))
 }
 
 /// What looks like a secret among what is ignored, in ignored folders too: a mount shows it. What can be had again, and
@@ -303,6 +349,14 @@ mod tests {
             Ignored::from_bytes(&survey.ignored.to_bytes()),
             survey.ignored
         );
+        for (path, told) in [
+            ("build/out", Some("build/out")),
+            ("sub/.git/refs/heads/main", Some("sub/.git")),
+            ("src/a.rs", None),
+        ] {
+            let unseen = survey.ignored.unseen(Path::new(path));
+            assert_eq!(unseen.as_deref(), told.map(Path::new), "{path}");
+        }
         std::fs::write(folder.path().join(".gitignore"), "*").unwrap();
         std::fs::write(folder.path().join("new"), "").unwrap();
         let now = files_now(folder.path(), &survey.ignored);

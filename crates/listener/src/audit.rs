@@ -13,6 +13,8 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tracing::warn;
 
+use crate::tokens::PREFIX;
+
 /// Lines that may wait for the store: a burst of a busy second.
 const WAITING_MAX: usize = 512;
 
@@ -60,7 +62,7 @@ impl Audit {
     }
 
     fn line(&self, kind: &str, act: Act<'_>, outcome: serde_json::Value) {
-        let path: String = act.path.chars().take(PATH_MAX).collect();
+        let path: String = without_tokens(act.path).chars().take(PATH_MAX).collect();
         let note = Note {
             kind: kind.to_owned(),
             body: json!({
@@ -76,6 +78,15 @@ impl Audit {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
+}
+
+/// Clients that cannot send a header have their token in the path, where nobody else shall read it.
+fn without_tokens(path: &str) -> String {
+    let shown = path.split('/').map(|part| match part.starts_with(PREFIX) {
+        true => "***",
+        false => part,
+    });
+    shown.collect::<Vec<_>>().join("/")
 }
 
 async fn write(
@@ -116,5 +127,18 @@ async fn keep(records: &Records, notes: &mut Vec<Note>) {
     }
     if let Err(error) = records.write_all(batch).await {
         warn!(%error, "lines of the audit could not be kept");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_token_of_a_path_is_in_the_journal() {
+        let path = "/awcp/daemon/act_0123/delegation/dlg_1";
+        let shown = without_tokens(path);
+        assert_eq!(shown, "/awcp/daemon/***/delegation/dlg_1");
+        assert_eq!(without_tokens("/runs/contract_1"), "/runs/contract_1");
     }
 }

@@ -21,7 +21,7 @@ use crate::{
 pub const OWNER_TOKEN_FILE: &str = "listener.token";
 
 /// Begins every token, so that one is recognised in a log or a leak.
-const PREFIX: &str = "act_";
+pub(crate) const PREFIX: &str = "act_";
 
 /// Longer than any token; what is longer is not worth hashing.
 const TOKEN_MAX: usize = 128;

@@ -197,6 +197,19 @@ impl ConfinedDir {
             .map_err(|error| failed("remove", path, error.into()))
     }
 
+    /// Gives a file, or a link itself, another name, in place of a file that has it.
+    pub fn rename(
+        &self,
+        from: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+    ) -> Result<(), ConfinedError> {
+        let (from, to) = (from.as_ref(), to.as_ref());
+        let (old, old_name) = self.open_parent(from, "rename")?;
+        let (new, new_name) = self.open_parent(to, "rename")?;
+        renameat(&old, old_name, &new, new_name)
+            .map_err(|error| failed("rename", from, error.into()))
+    }
+
     /// Removes an empty folder.
     pub fn remove_dir(&self, path: impl AsRef<Path>) -> Result<(), ConfinedError> {
         let path = path.as_ref();

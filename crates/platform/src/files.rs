@@ -10,6 +10,7 @@ use std::{
     io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
 pub use lock::{FileLock, Lock, LockError, lock_exclusive, lock_holder};
@@ -105,7 +106,9 @@ pub fn write_atomic(
             .mode(0o600)
             .open(&temp)?;
         file.write_all(bytes)?;
-        file.set_permissions(Permissions::from_mode(mode.0))?;
+        if mode != Mode::PRIVATE {
+            file.set_permissions(Permissions::from_mode(mode.0))?;
+        }
         if durability == Durability::PowerLoss {
             file.sync_all()?;
         }
@@ -221,8 +224,13 @@ pub fn remove_stale_temps(folder: &Path) -> Result<usize, FileError> {
 
 /// A name nobody else uses. It says who writes, so that a live writer's file is not taken for a leftover.
 pub(crate) fn temp_name() -> OsString {
+    // Asked once: files are written more often than processes begin.
+    static OURSELVES: OnceLock<Option<ProcessRef>> = OnceLock::new();
     let pid = std::process::id();
-    let start_time = ProcessRef::of(pid).map_or(0, |ourselves| ourselves.start_time);
+    let ourselves = OURSELVES.get_or_init(|| ProcessRef::of(pid));
+    let start_time = ourselves
+        .filter(|ourselves| ourselves.pid == pid)
+        .map_or(0, |ourselves| ourselves.start_time);
     let unique = uuid::Uuid::new_v4().simple();
     format!("{TEMP_PREFIX}{pid}-{start_time}-{unique}").into()
 }

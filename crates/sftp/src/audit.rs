@@ -4,7 +4,7 @@
 //! place of a file that is still open (`.fuse_hidden…`) are left out.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::{
@@ -18,6 +18,9 @@ use tokio::sync::watch;
 
 /// How many records are kept; a reader that wants all of them follows more closely than this many changes.
 const RECORDS_MAX: usize = 4096;
+
+/// How many paths that were changed are remembered: a build of a large program makes as many.
+const TOUCHED_MAX: usize = 20_000;
 
 /// How sshfs renames what is removed while it is open.
 const HIDDEN_PREFIX: &[u8] = b".fuse_hidden";
@@ -33,6 +36,15 @@ pub(crate) struct Audit {
 struct Records {
     kept: VecDeque<Record>,
     next: u64,
+    touched: Touched,
+}
+
+/// Every path that may have been changed, as the client sees it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Touched {
+    pub paths: BTreeSet<PathBuf>,
+    /// There were more than are remembered.
+    pub is_more: bool,
 }
 
 #[derive(Debug, Default)]
@@ -137,6 +149,9 @@ impl Audit {
         if records.kept.len() == RECORDS_MAX {
             records.kept.pop_front();
         }
+        for path in act.changed() {
+            records.touched.add(path);
+        }
         let sequence = records.next;
         records.next += 1;
         records.kept.push_back(Record {
@@ -153,6 +168,10 @@ impl Audit {
         records.kept.iter().filter(is_later).cloned().collect()
     }
 
+    pub(crate) fn touched(&self) -> Touched {
+        self.records().touched.clone()
+    }
+
     /// Resolves when there is a record with this number or a later one.
     pub(crate) async fn reached(&self, sequence: u64) {
         let mut latest = self.latest.subscribe();
@@ -165,12 +184,21 @@ impl Audit {
     }
 }
 
+impl Touched {
+    fn add(&mut self, path: &Path) {
+        match is_hidden(path) || self.paths.contains(path) {
+            true => {}
+            false if self.paths.len() >= TOUCHED_MAX => self.is_more = true,
+            false => {
+                self.paths.insert(path.to_owned());
+            }
+        }
+    }
+}
+
 impl Act {
-    fn is_hidden(&self) -> bool {
-        let hidden = |path: &Path| {
-            path.file_name()
-                .is_some_and(|name| name.as_bytes().starts_with(HIDDEN_PREFIX))
-        };
+    /// The paths that are different from then on, or may be.
+    fn changed(&self) -> Vec<&Path> {
         match self {
             Act::Opened { path }
             | Act::Wrote { path, .. }
@@ -178,11 +206,31 @@ impl Act {
             | Act::Removed { path }
             | Act::FolderMade { path }
             | Act::FolderRemoved { path }
-            | Act::AttributesSet { path } => hidden(path),
+            | Act::AttributesSet { path } => vec![path],
+            Act::Renamed { from, to } => vec![from, to],
+            Act::Linked { to, .. } => vec![to],
+            Act::Refused { .. } => Vec::new(),
+        }
+    }
+
+    fn is_hidden(&self) -> bool {
+        match self {
+            Act::Opened { path }
+            | Act::Wrote { path, .. }
+            | Act::LinkMade { path, .. }
+            | Act::Removed { path }
+            | Act::FolderMade { path }
+            | Act::FolderRemoved { path }
+            | Act::AttributesSet { path } => is_hidden(path),
             // To the one who asked, the file was removed.
             Act::Renamed { .. } | Act::Linked { .. } | Act::Refused { .. } => false,
         }
     }
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name()
+        .is_some_and(|name| name.as_bytes().starts_with(HIDDEN_PREFIX))
 }
 
 #[cfg(test)]
@@ -204,5 +252,33 @@ mod tests {
         assert_eq!(records.len(), RECORDS_MAX);
         assert_eq!(records[0].sequence, 3);
         assert_eq!(audit.since(RECORDS_MAX as u64 + 2).len(), 1);
+    }
+
+    #[test]
+    fn every_path_that_was_changed_is_remembered_once_and_refusals_are_not() {
+        let audit = Audit::new();
+        for _ in 0..2 {
+            audit.record(Act::Wrote {
+                path: "workspace/a".into(),
+                bytes: 1,
+            });
+        }
+        audit.record(Act::Renamed {
+            from: "workspace/b".into(),
+            to: "workspace/.fuse_hidden0001".into(),
+        });
+        audit.record(Act::Refused {
+            path: "workspace/c".into(),
+            why: "no",
+        });
+        let paths = ["workspace/a", "workspace/b"].map(PathBuf::from);
+        assert_eq!(audit.touched().paths, BTreeSet::from(paths));
+        for number in 0..=TOUCHED_MAX {
+            audit.record(Act::Removed {
+                path: number.to_string().into(),
+            });
+        }
+        let touched = audit.touched();
+        assert_eq!((touched.paths.len(), touched.is_more), (TOUCHED_MAX, true));
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    audit::{Audit, Record, Usage},
+    audit::{Audit, Record, Touched, Usage},
     guard::Guard,
     keys::Credential,
     protocol::Status,
@@ -195,12 +195,13 @@ impl Grant {
     }
 
     /// Ends all access. When it returns, nothing is being written any more, unless the kernel holds a write for longer
-    /// than anybody waits.
-    pub async fn revoke(self) {
+    /// than anybody waits. Gives what may have been changed until then.
+    pub async fn revoke(self) -> Touched {
         self.end();
         if let Drained::Stuck(stuck) = self.lent.tasks.drain(REVOKE_MAX).await {
             tracing::warn!(export = %self.lent.id, stuck, "a revoked export still has threads in the kernel");
         }
+        self.lent.audit.touched()
     }
 
     /// Moves the end of the lease.

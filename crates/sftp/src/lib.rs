@@ -19,7 +19,7 @@ mod tests;
 mod view;
 mod worker;
 
-pub use audit::{Act, Record, Usage};
+pub use audit::{Act, Record, Touched, Usage};
 pub use export::{Access, Export, Grant};
 pub use keys::{Credential, HostKey, KeyError, KeyFailure};
 pub use quota::QuotaHit;

@@ -20,6 +20,7 @@ use std::{
 
 use platform::{Group, Guardian, Tasks, files};
 use rustix::fs::{Mode as Permissions, chmod, stat, statvfs};
+use tokio_util::sync::CancellationToken;
 
 pub use error::{Missing, MountError, UnmountError};
 pub use plan::{Connection, HostTrust, Links, MountKey, MountPlan};
@@ -34,7 +35,7 @@ use tools::{Child, Tools};
 const MOUNT_MAX: Duration = Duration::from_secs(30);
 
 /// How often it is looked whether the mount is there; the kernel's table is read for it and no file system touched.
-const LOOK_PERIOD: Duration = Duration::from_millis(10);
+const LOOK_PERIOD: Duration = Duration::from_millis(2);
 
 /// How long sshfs may take to end after its mount is gone.
 const END_GRACE: Duration = Duration::from_secs(2);
@@ -73,11 +74,12 @@ pub enum Unmounted {
 }
 
 impl Mount {
-    /// Mounts and returns when the mount is there.
+    /// Mounts and returns when the mount is there, or, once it shall stop, when nothing of it is left.
     pub async fn open(
         plan: MountPlan,
         guardian: &Guardian,
         tasks: &Tasks,
+        stop: &CancellationToken,
     ) -> Result<Mount, MountError> {
         plan.check()?;
         let tools = Tools::find(&plan)?;
@@ -106,7 +108,11 @@ impl Mount {
             tools,
             guardian: guardian.clone(),
         };
-        match mounted.come_up(&complaints, tasks).await {
+        let came_up = tokio::select! { biased;
+            () = stop.cancelled() => Err(MountError::Stopped),
+            came_up = mounted.come_up(&complaints, tasks) => came_up,
+        };
+        match came_up {
             Ok(()) => {
                 if plan.connection == Connection::Once {
                     mounted.secrets.forget_key();

@@ -147,8 +147,9 @@ pub(crate) struct IntentArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    agentcraft delegate http://build-box:7420 --dir ./app \"fix the failing tests\"\n  \
-    agentcraft delegate http://build-box:7420 --read-only \"review this\" --background")]
+    agentcraft delegate https://build-box:7420 --token-file FILE --dir ./app \"fix the failing tests\"\n  \
+    agentcraft delegate https://build-box:7420 --read-only \"review this\" --background\n  \
+    agentcraft delegate http://127.0.0.1:10200/awcp --transport archive --keep staged \"tidy up\"")]
 pub(crate) struct DelegateArgs {
     /// The address of the node that does the work
     pub(crate) url: String,
@@ -163,9 +164,9 @@ pub(crate) struct DelegateArgs {
     /// For how many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     pub(crate) ttl: u64,
-    /// How the folder gets there: archive, git or sshfs
-    #[arg(long, value_name = "TRANSPORT")]
-    pub(crate) transport: Option<String>,
+    /// How the folder gets there; what both sides can do best unless given
+    #[arg(long, value_enum, value_name = "TRANSPORT")]
+    pub(crate) transport: Option<WayThere>,
     /// A file that holds a token of that node
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
@@ -184,6 +185,24 @@ pub(crate) struct DelegateArgs {
     /// How to print
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) format: ReportFormat,
+}
+
+/// How a folder gets to the node that works in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WayThere {
+    Archive,
+    Git,
+    Sshfs,
+}
+
+impl WayThere {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Archive => "archive",
+            Self::Git => "git",
+            Self::Sshfs => "sshfs",
+        }
+    }
 }
 
 /// What becomes of the changes of a delegation.
@@ -216,6 +235,20 @@ pub(crate) struct AdmitArgs {
     pub(crate) output: FormatArgs,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct ContinueArgs {
+    /// The delegation before, which has ended
+    pub(crate) id: String,
+    /// What is to be done next
+    pub(crate) task: String,
+    /// Do not wait for the end
+    #[arg(long)]
+    pub(crate) background: bool,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) format: ReportFormat,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum DelegationCommand {
     /// Let somebody lend folders to this node: makes a token for it, shown once
@@ -229,25 +262,33 @@ pub(crate) enum DelegationCommand {
     )]
     List(FormatArgs),
     /// Show one of them
-    #[command(after_help = "Examples:\n  agentcraft delegation show d-0198…")]
+    #[command(after_help = "Examples:\n  agentcraft delegation show dlg_0198…")]
     Show(IdArgs),
     /// Wait for its end
-    #[command(after_help = "Examples:\n  agentcraft delegation watch d-0198…")]
+    #[command(after_help = "Examples:\n  agentcraft delegation watch dlg_0198…")]
     Watch(IdArgs),
     /// Show what was changed
-    #[command(after_help = "Examples:\n  agentcraft delegation diff d-0198… | less")]
+    #[command(after_help = "Examples:\n  agentcraft delegation diff dlg_0198… | less")]
     Diff(IdArgs),
     /// Take the folder back now
-    #[command(after_help = "Examples:\n  agentcraft delegation cancel d-0198…")]
+    #[command(after_help = "Examples:\n  agentcraft delegation cancel dlg_0198…")]
     Cancel(IdArgs),
+    /// Lend the same folder to the same node once more, on the same terms, with the next task
+    #[command(
+        after_help = "Examples:\n  agentcraft delegation continue dlg_0198… \"now the documents\""
+    )]
+    Continue(ContinueArgs),
+    /// End it for good: what runs is cancelled, changes that wait are thrown away
+    #[command(after_help = "Examples:\n  agentcraft delegation close dlg_0198…")]
+    Close(IdArgs),
     /// Apply the changes that were kept with `--keep staged`
-    #[command(after_help = "Examples:\n  agentcraft delegation apply d-0198…")]
+    #[command(after_help = "Examples:\n  agentcraft delegation apply dlg_0198…")]
     Apply(IdArgs),
     /// Throw the changes away that were kept with `--keep staged`
-    #[command(after_help = "Examples:\n  agentcraft delegation discard d-0198…")]
+    #[command(after_help = "Examples:\n  agentcraft delegation discard dlg_0198…")]
     Discard(IdArgs),
     /// Put the folder back as it was
-    #[command(after_help = "Examples:\n  agentcraft delegation undo d-0198…")]
+    #[command(after_help = "Examples:\n  agentcraft delegation undo dlg_0198…")]
     Undo(IdArgs),
     /// Remove what ended delegations may have left behind
     #[command(after_help = "Examples:\n  agentcraft delegation prune")]
@@ -281,12 +322,14 @@ impl DelegationCommand {
         match self {
             Self::List(output) => output.format,
             Self::Admit(arguments) => arguments.output.format,
+            Self::Continue(arguments) => arguments.format.into(),
             Self::Show(_)
             | Self::Watch(_)
             | Self::Diff(_)
             | Self::Apply(_)
             | Self::Discard(_)
             | Self::Cancel(_)
+            | Self::Close(_)
             | Self::Undo(_)
             | Self::Prune => Format::Table,
         }

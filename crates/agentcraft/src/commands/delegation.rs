@@ -30,7 +30,7 @@ pub(super) fn delegate(
         "dir": absolute(&arguments.dir)?,
         "access": if arguments.read_only { "ro" } else { "rw" },
         "ttlSecs": arguments.ttl,
-        "transports": arguments.transport.iter().collect::<Vec<_>>(),
+        "transports": arguments.transport.iter().map(|it| it.as_str()).collect::<Vec<_>>(),
         "keeping": arguments.keep.as_str(),
         "quotaBytes": arguments.quota,
         "lendSecrets": arguments.lend_secrets,
@@ -38,23 +38,40 @@ pub(super) fn delegate(
         "token": token_of(arguments.token_file.as_deref())?,
     });
     let created = node.post("/delegations", &wanted)?;
-    let id = created["id"].as_str().unwrap_or_default().to_owned();
-    if arguments.background {
-        match arguments.format {
-            ReportFormat::Json => screen.json(&created)?,
-            ReportFormat::Table => screen.line(&id)?,
+    follow(
+        &node,
+        &created,
+        arguments.background,
+        arguments.format,
+        screen,
+    )
+}
+
+/// Tells of one that has begun, to its end unless it goes on in the background.
+fn follow(
+    node: &Node,
+    created: &Value,
+    background: bool,
+    format: ReportFormat,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    let id = created["id"].as_str().unwrap_or_default();
+    if background {
+        match format {
+            ReportFormat::Json => screen.json(created)?,
+            ReportFormat::Table => screen.line(id)?,
         }
         return Ok(());
     }
-    if arguments.format == ReportFormat::Table {
-        screen.note(&format!("lent as {id}; Ctrl-C leaves it running"))?;
-    }
-    let progress = match arguments.format {
+    let progress = match format {
         ReportFormat::Table => Progress::Shown,
         ReportFormat::Json => Progress::Hidden,
     };
-    let end = wait(&node, &id, progress, screen)?;
-    show_end(&node, &end, arguments.format, screen)
+    if progress == Progress::Shown {
+        screen.note(&format!("lent as {id}; Ctrl-C leaves it running"))?;
+    }
+    let end = wait(node, id, progress, screen)?;
+    show_end(node, &end, format, screen)
 }
 
 pub(super) fn run(
@@ -91,7 +108,16 @@ pub(super) fn run(
             node.post(&format!("{}/cancel", path(&arguments.id)), &json!({}))?;
             screen.line(&format!("cancelled {}", arguments.id))?;
         }
-        DelegationCommand::Admit(arguments) => admit(&node, &arguments, screen)?,
+        DelegationCommand::Continue(arguments) => {
+            let next = json!({ "prompt": arguments.task });
+            let next = node.post(&format!("{}/continue", path(&arguments.id)), &next)?;
+            follow(&node, &next, arguments.background, arguments.format, screen)?;
+        }
+        DelegationCommand::Close(arguments) => {
+            node.post(&format!("{}/close", path(&arguments.id)), &json!({}))?;
+            screen.line(&format!("closed {}", arguments.id))?;
+        }
+        DelegationCommand::Admit(arguments) => admit(&node, &arguments, config, screen)?,
         DelegationCommand::Apply(arguments) => {
             let applied = node.post(&format!("{}/apply", path(&arguments.id)), &json!({}))?;
             screen.line(&format!(
@@ -116,7 +142,12 @@ pub(super) fn run(
 }
 
 /// Lets somebody invite this node: the one token that lending to it needs.
-fn admit(node: &Node, arguments: &AdmitArgs, screen: &mut Screen) -> Result<(), CommandError> {
+fn admit(
+    node: &Node,
+    arguments: &AdmitArgs,
+    config: &Config,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
     let wanted = json!({
         "name": arguments.name,
         "rights": [awcp::INVITE_RIGHT],
@@ -129,10 +160,20 @@ fn admit(node: &Node, arguments: &AdmitArgs, screen: &mut Screen) -> Result<(), 
         Format::Quiet => screen.line(token)?,
         Format::Table => {
             screen.line(token)?;
+            let url = config.network.url_for_others(node.url());
+            let known = match (url.is_this_machine, url.text.starts_with("https:")) {
+                (true, _) => {
+                    "\nonly this machine reaches it there: `listen` in the table [http] opens it to others"
+                }
+                (false, true) => {
+                    "\nits certificate is its own, so pair the two first: `agentcraft peer pair NODE`"
+                }
+                (false, false) => "",
+            };
             screen.note(&format!(
                 "keep it in a file on the other machine: it is not shown again\n\
-                 there: agentcraft delegate {} --token-file FILE --dir DIR \"TASK\"",
-                node.url()
+                 there: agentcraft delegate {} --token-file FILE --dir DIR \"TASK\"{known}",
+                url.text
             ))?;
         }
     }
@@ -216,9 +257,20 @@ fn show_changes(node: &Node, end: &Value, screen: &mut Screen) -> Result<(), Com
     }
     let audit = node.get(&format!("/delegations/{id}/audit"))?;
     let changes = rows_of(&audit, "changes");
-    if changes.is_empty() {
+    let ignored = rows_of(&audit, "ignored");
+    if changes.is_empty() && ignored.is_empty() {
         screen.note("nothing was changed")?;
         return Ok(());
+    }
+    for path in ignored.iter().take(CHANGES_SHOWN_MAX) {
+        let path = path.as_str().unwrap_or_default();
+        screen.note(&one_line(&format!("  ignored {path}")))?;
+    }
+    if !ignored.is_empty() {
+        let all = ignored.len();
+        screen.note(&format!(
+            "  {all} among what git ignores were changed: in no diff, and not taken back"
+        ))?;
     }
     for change in changes.iter().take(CHANGES_SHOWN_MAX) {
         let word = change["change"].as_str().unwrap_or_default();

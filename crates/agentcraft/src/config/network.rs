@@ -1,7 +1,10 @@
 //! The tables `[http]`, `[lan]` and `[lending]` of `config.toml`, and the address that the environment may set: where the
 //! node listens, whom it looks for, what it takes.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
+    path::PathBuf,
+};
 
 use domain::Name;
 use serde::Deserialize;
@@ -136,7 +139,55 @@ pub(crate) enum Listen {
     Chosen(SocketAddr),
 }
 
+/// Where others find a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UrlForOthers {
+    pub(crate) text: String,
+    /// Nobody on another machine reaches it.
+    pub(crate) is_this_machine: bool,
+}
+
+/// An address that nobody has: the way to it is the way to everybody who is not here. Nothing is sent.
+const ELSEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
+
+/// Our own address on the way to others, if there is a way.
+fn outward() -> Option<IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect(ELSEWHERE).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
 impl Network {
+    /// Where others find the node that calls itself so on this machine.
+    pub(crate) fn url_for_others(&self, local: &str) -> UrlForOthers {
+        if let Some(url) = &self.url {
+            return UrlForOthers {
+                text: url.clone(),
+                is_this_machine: false,
+            };
+        }
+        let is_anywhere = match self.listen {
+            Listen::Default(address) | Listen::Chosen(address) => address.ip().is_unspecified(),
+            Listen::Off => false,
+        };
+        let Ok(mut url) = reqwest::Url::parse(local) else {
+            return UrlForOthers {
+                text: local.to_owned(),
+                is_this_machine: true,
+            };
+        };
+        if let Some(outward) = outward().filter(|_| is_anywhere) {
+            let _ = url.set_ip_host(outward); // A URL of ours has a host.
+        }
+        let host: Option<IpAddr> = url
+            .host_str()
+            .and_then(|host| host.trim_matches(['[', ']']).parse().ok());
+        UrlForOthers {
+            text: url.as_str().trim_end_matches('/').to_owned(),
+            is_this_machine: host.is_some_and(|ip| ip.is_loopback()),
+        }
+    }
+
     /// `chosen` is what the environment says, and wins.
     pub(super) fn resolve(
         table: HttpTable,
@@ -230,6 +281,30 @@ mod tests {
         assert_eq!(network.listen, Listen::Default(LISTEN.parse().unwrap()));
         assert_eq!(network.certificate, Certificate::None);
         assert_eq!(network.trust, Trust::Tokens);
+    }
+
+    #[test]
+    fn others_find_a_node_where_it_says_or_where_it_faces_them() {
+        let found = |text: &str, local: &str| {
+            let url = resolve(text, None).unwrap().url_for_others(local);
+            (url.text, url.is_this_machine)
+        };
+        let here = "http://127.0.0.1:7420";
+        assert_eq!(found("", here), (here.to_owned(), true));
+        let named = "url = \"https://desk.example\"\nlisten = \"0.0.0.0:7420\"";
+        let expected = ("https://desk.example".to_owned(), false);
+        assert_eq!(found(named, here), expected);
+        let one = "https://192.168.1.4:7420";
+        let listen = "listen = \"192.168.1.4:7420\"";
+        assert_eq!(found(listen, one), (one.to_owned(), false));
+        let (text, is_this_machine) = found("listen = \"0.0.0.0:7420\"", "https://127.0.0.1:7420");
+        match outward() {
+            Some(ip) => assert_eq!(
+                (text, is_this_machine),
+                (format!("https://{ip}:7420"), ip.is_loopback())
+            ),
+            None => assert!(is_this_machine, "{text}"),
+        }
     }
 
     #[test]

@@ -158,6 +158,7 @@ impl Faces<'_> {
         if is_anywhere && self.config.network.url.is_none() {
             config.reach = awcp::Reach::Anywhere;
         }
+        config.audit_age = self.config.journal_age;
         config.node_home = Some(home.clone());
         config.lendable = vec![self.config.instances_dir.clone(), home.join("lent")];
         config.sandbox = settings.sandbox.as_ref().map(|sandbox| SandboxConfig {

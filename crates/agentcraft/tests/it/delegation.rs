@@ -14,6 +14,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
+    time::Instant,
 };
 
 use serde_json::{Value, json};
@@ -137,6 +138,7 @@ impl Pair {
 
     /// On neither side anything of it is there: mounts, folders, keys, archives, processes, locks.
     fn left_nothing(&self) {
+        let began = Instant::now();
         for (daemon, folders) in [
             (&self.host, ["lending/exports", "lending/snapshots"]),
             (&self.remote, ["lending/taken", "lent"]),
@@ -159,6 +161,10 @@ impl Pair {
             let agents = self.remote.cli(&["agent", "list", "-f", "quiet"]);
             agents.code == 0 && agents.stdout.trim().is_empty()
         });
+        println!(
+            "both are clean {:?} later; the goal is 10 s",
+            began.elapsed()
+        );
         for daemon in [&self.host, &self.remote] {
             // The first takes the audits away, which are kept on purpose; then nothing more is found.
             assert_eq!(daemon.cli(&["delegation", "prune"]).code, 0);

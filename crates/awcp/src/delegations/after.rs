@@ -1,5 +1,7 @@
 //! What can be done with a delegation that has ended: look at what it changed, take that back, and remove what is left.
 
+use std::path::{Path, PathBuf};
+
 use domain::{
     Name,
     delegation::{DelegationId, Hold, HostInput, LockDecision, Phase, RemoteInput},
@@ -9,7 +11,7 @@ use sftp::mount::SECRETS_PREFIX;
 
 use super::Delegations;
 use crate::{
-    DelegationError, convert,
+    DelegationError, clock, convert,
     host::HostEvent,
     record::{DelegationView, SnapshotStatus},
     remote::RemoteEvent,
@@ -80,31 +82,57 @@ impl Delegations {
             self.node.results_root(),
         ] {
             for path in files::list(&root)? {
-                let name = path.file_stem().and_then(|name| name.to_str());
-                let id = name.and_then(convert::id);
-                let lives = id.as_ref().is_some_and(|id| {
-                    self.node.host(id).is_some() || self.node.remote(id).is_some()
-                });
-                // The keys of mounts that come up or are up.
-                let is_key = name.is_some_and(|name| name.starts_with(SECRETS_PREFIX));
-                let is_needed = match id {
-                    _ if is_key => self.node.has_remotes(),
-                    Some(id) => self.waits(&id).await,
-                    None => false,
-                };
-                if !lives && !is_needed {
-                    let removing = self
-                        .node
-                        .tasks()
-                        .spawn_blocking(move |_| files::remove_tree(&path));
-                    removing
-                        .await
-                        .map_err(|_| DelegationError::ShuttingDown)??;
+                if !self.is_needed(&path).await {
+                    self.remove(path).await?;
                     removed += 1;
                 }
             }
         }
         Ok(removed)
+    }
+
+    /// Removes the audits of what was lent longer ago than they are kept; says how many.
+    pub(crate) async fn forget_old_audits(&self) -> Result<usize, DelegationError> {
+        let age = self.node.config().audit_age;
+        let mut removed = 0;
+        for path in files::list(&self.node.audits_root())? {
+            let Some(name) = path.file_stem().and_then(|name| name.to_str()) else {
+                continue;
+            };
+            let is_old = match self.host_record(name).await {
+                Ok(record) => clock::now().since(record.created_at) > age,
+                Err(DelegationError::NotFound { .. }) => true, // Nobody could ask for it.
+                Err(error) => return Err(error),
+            };
+            if is_old && !self.is_needed(&path).await {
+                self.remove(path).await?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Whether what lies there belongs to something that lives, or whose changes wait.
+    async fn is_needed(&self, path: &Path) -> bool {
+        let name = path.file_stem().and_then(|name| name.to_str());
+        // The keys of mounts that come up or are up.
+        if name.is_some_and(|name| name.starts_with(SECRETS_PREFIX)) {
+            return self.node.has_remotes();
+        }
+        let Some(id) = name.and_then(convert::id) else {
+            return false;
+        };
+        let lives = self.node.host(&id).is_some() || self.node.remote(&id).is_some();
+        lives || self.waits(&id).await
+    }
+
+    async fn remove(&self, path: PathBuf) -> Result<(), DelegationError> {
+        let tasks = self.node.tasks();
+        let removing = tasks.spawn_blocking(move |_| files::remove_tree(&path));
+        removing
+            .await
+            .map_err(|_| DelegationError::ShuttingDown)??;
+        Ok(())
     }
 
     /// Whether changes of it wait to be applied, for which its audit is needed.

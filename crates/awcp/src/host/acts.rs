@@ -192,6 +192,32 @@ impl HostTask {
         });
     }
 
+    /// Asks a remote that is at work how it stands, by inviting it again: one that has ended says how, and one that has forgotten
+    /// it accepts anew.
+    pub(super) fn ask_remote(&self) {
+        let task = &self.record.task;
+        let offer = self.record.machine.offer().clone();
+        let invite = convert::invite(&self.id(), &offer, &task.description, &task.prompt);
+        let (own, voice) = (self.own.clone(), self.voice());
+        self.node.tasks().spawn(|stop| async move {
+            let answer = tokio::select! { biased;
+                () = stop.cancelled() => return,
+                answer = voice.ask(&invite) => answer,
+            };
+            let input = match answer {
+                Some(seed::Message::Error(error)) => {
+                    HostInput::RemoteFailed(convert::failure(error))
+                }
+                Some(seed::Message::Accept(_)) => {
+                    let words = "the remote knows nothing of it any more";
+                    HostInput::Fail(Failure::new(Code::TaskFailed, words))
+                }
+                Some(_) | None => return, // It is at work, or is not reached; the lease has an end.
+            };
+            let _ = own.send(HostEvent::Input(input)).await; // It has ended meanwhile.
+        });
+    }
+
     /// Sends a message, and what comes of it comes back as an input.
     fn talk(
         &self,
@@ -309,7 +335,20 @@ impl HostTask {
         };
         if let Some(grant) = grant {
             self.quota_hit = grant.quota_hit();
-            grant.revoke().await;
+            let touched = grant.revoke().await;
+            self.keep_touched(touched).await;
+        }
+    }
+
+    /// What was changed among that which no diff shows is named in the audit.
+    async fn keep_touched(&self, touched: sftp::Touched) {
+        let grant = Grant {
+            access: Access::Rw,
+            until: clock::now(),
+        };
+        let export = exports::Export::of(&self.node, &self.record, grant, Transport::Sshfs);
+        if let Err(failure) = export.keep_touched(touched).await {
+            tracing::warn!(id = %self.id(), why = failure.message, "an audit lacks what is ignored");
         }
     }
 
@@ -429,6 +468,21 @@ impl Voice {
             }
             Found::Executor(executor) => self.carried().say(executor, message.clone(), limit).await,
         }
+    }
+
+    /// Asks once, and only one that takes an INVITE that it knows for a question.
+    async fn ask(&self, invite: &seed::Message) -> Option<seed::Message> {
+        let peers = self.node.peers();
+        let found = match self.found.clone() {
+            Some(found) => found,
+            None => peers.find(&self.url, self.token.as_deref()).await.ok()?,
+        };
+        match &found {
+            Found::Peer(peer) if peer.can_be_asked() => {}
+            Found::Peer(_) | Found::Executor(_) => return None,
+        }
+        let answer = self.try_send(invite, answer_limit(), Some(found)).await;
+        seed::Message::from_data(&answer.ok()??).ok()
     }
 
     fn carried(&self) -> Carried {

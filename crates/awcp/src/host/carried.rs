@@ -20,7 +20,7 @@ use crate::{
     convert,
     error::chain,
     node::Node,
-    peer::{Events, Executor, PeerError},
+    peer::{Events, Executor, PeerError, answer_limit},
     spool,
 };
 
@@ -162,9 +162,12 @@ impl Carried {
             () = self.inputs.closed() => return,
             heard = self.hear(&executor, events) => heard,
         };
+        let is_idle = matches!(&heard, Heard::Done { after, .. } if *after == After::Idle);
         let input = match heard {
             Heard::Failed(failure) => HostInput::RemoteFailed(failure),
-            Heard::Done { report, snapshot } => match self.bring_home(snapshot).await {
+            Heard::Done {
+                report, snapshot, ..
+            } => match self.bring_home(snapshot).await {
                 Ok(()) => HostInput::Done(report),
                 Err(failure) => HostInput::RemoteFailed(failure),
             },
@@ -173,8 +176,22 @@ impl Carried {
             return; // It is asked for again after a restart.
         }
         let name = self.id.to_string();
+        if is_idle {
+            self.close(&executor).await;
+        }
         if let Err(error) = executor.acknowledge(&name).await {
             tracing::debug!(id = %name, %error, "an executor was not told that its result is here");
+        }
+    }
+
+    /// Ends the session of one that waits for another round: each of ours is a delegation of its own.
+    async fn close(&self, executor: &Executor) {
+        let close = released::Message::Close(released::Close {
+            version: Some(VERSION.to_owned()),
+            delegation_id: self.id.to_string(),
+        });
+        if let Err(error) = executor.post(&close, answer_limit()).await {
+            tracing::debug!(id = %self.id, %error, "an executor was not told that there is no other round");
         }
     }
 
@@ -201,6 +218,7 @@ impl Carried {
                         return Heard::Done {
                             report: report(result.summary.unwrap_or_default(), result.highlights),
                             snapshot: result.snapshot_base64,
+                            after: After::Over,
                         };
                     }
                     (ResultStatus::Error, Some(error)) => {
@@ -266,8 +284,18 @@ enum Heard {
     Done {
         report: Report,
         snapshot: Option<String>,
+        after: After,
     },
     Failed(Failure),
+}
+
+/// What the executor does then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    /// Nothing more.
+    Over,
+    /// It keeps the workspace for another round, as its newer line does after each.
+    Idle,
 }
 
 impl Heard {
@@ -305,11 +333,17 @@ async fn hear(mut events: Events) -> Option<Heard> {
                 snapshot_ids,
                 ..
             } => {
-                if snapshot.is_none() && snapshot_ids.is_some_and(|ids| !ids.is_empty()) {
-                    return None;
-                }
                 let report = report(summary, highlights);
-                return Some(Heard::Done { report, snapshot });
+                return done(report, snapshot, snapshot_ids, After::Over);
+            }
+            Event::RoundDone {
+                summary,
+                highlights,
+                snapshot_ids,
+                ..
+            } => {
+                let report = report(summary, highlights);
+                return done(report, snapshot, snapshot_ids, After::Idle);
             }
             Event::Error {
                 code,
@@ -317,9 +351,25 @@ async fn hear(mut events: Events) -> Option<Heard> {
                 hint,
                 ..
             } => return Some(Heard::failed(code, message, hint)),
-            Event::Status { .. } | Event::RoundDone { .. } => {}
+            Event::Status { .. } => {}
         }
     }
+}
+
+fn done(
+    report: Report,
+    snapshot: Option<String>,
+    named: Option<Vec<String>>,
+    after: After,
+) -> Option<Heard> {
+    if snapshot.is_none() && named.is_some_and(|ids| !ids.is_empty()) {
+        return None;
+    }
+    Some(Heard::Done {
+        report,
+        snapshot,
+        after,
+    })
 }
 
 /// What went and what came, unpacked in the folder of the export.

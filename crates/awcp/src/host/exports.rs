@@ -4,6 +4,7 @@ mod branch;
 mod merge;
 
 use std::{
+    collections::BTreeSet,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Instant,
@@ -123,8 +124,15 @@ impl Export {
         });
         let Survey { files, ignored, .. } = survey.await?;
         let (shadow, stopping) = (self.shadow.clone(), stop.clone());
+        let is_git = self.transport == Transport::Git;
         let baseline = self.blocking(move || {
-            shadow.baseline(&files, stopping).map_err(|why| {
+            let kept = shadow.baseline(&files, stopping);
+            // A commit and a branch are made in it.
+            let kept = kept.and_then(|()| match is_git {
+                true => shadow.complete().map(drop),
+                false => Ok(()),
+            });
+            kept.map_err(|why| {
                 let words = format!("could not keep the baseline: {why}");
                 Failure::new(Code::TaskFailed, words)
             })
@@ -234,6 +242,21 @@ impl Export {
                 .await?;
         }
         Ok(report)
+    }
+
+    /// Writes down which of what stays out of every comparison was changed over a mount.
+    pub(super) async fn keep_touched(&self, touched: sftp::Touched) -> Result<(), Failure> {
+        let (folder, shadow) = (self.folder.clone(), self.shadow.clone());
+        self.blocking(move || {
+            let ignored = read_ignored(&folder)?;
+            let paths = touched.paths.iter();
+            let paths = paths.filter_map(|path| path.strip_prefix(sftp::WORKSPACE).ok());
+            let unseen: BTreeSet<PathBuf> = paths.filter_map(|path| ignored.unseen(path)).collect();
+            shadow
+                .keep_unseen(&unseen, touched.is_more)
+                .map_err(not_kept)
+        })
+        .await
     }
 
     /// Keeps the changes for later, and shows what they would do.

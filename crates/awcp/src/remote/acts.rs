@@ -143,7 +143,7 @@ impl RemoteTask {
             let brought = match transport {
                 Transport::Archive => bringing.unpack(&stop).await,
                 Transport::Git => bringing.clone_repository(&stop).await,
-                Transport::Sshfs => bringing.mount().await,
+                Transport::Sshfs => bringing.mount(&stop).await,
             };
             let input = match brought {
                 Ok(brought) => {

@@ -206,7 +206,7 @@ impl Bringing {
         })
     }
 
-    pub(super) async fn mount(self) -> Result<Plane, Failure> {
+    pub(super) async fn mount(self, stop: &CancellationToken) -> Result<Plane, Failure> {
         let missing = |what: &str| {
             Failure::new(
                 Code::MountFailed,
@@ -233,7 +233,8 @@ impl Bringing {
             Some(seed::Credential::Token { .. }) | None => return Err(missing("key")),
         };
         let (trust, links) = match endpoint.host_key {
-            Some(line) => (HostTrust::Pinned(line), Links::Contained),
+            // A host that names its key is one of ours, which refuses links that lead outside.
+            Some(line) => (HostTrust::Pinned(line), Links::TrustHost),
             None => (HostTrust::FirstUse, Links::Contained),
         };
         // A host with a view shows what the task is beside the workspace.
@@ -260,7 +261,8 @@ impl Bringing {
             environment: self.node.config().environment.clone(),
             owner: self.node.owner().clone(),
         };
-        let opened = Mount::open(plan, self.node.guardian(), self.node.tasks()).await;
+        let node = &self.node;
+        let opened = Mount::open(plan, node.guardian(), node.tasks(), stop).await;
         opened
             .map(|mount| Plane::Mounted {
                 mount: Box::new(mount),
@@ -478,6 +480,7 @@ fn not_mounted(error: &MountError) -> Failure {
         MountError::DepMissing { .. } => Code::DepMissing,
         MountError::AuthFailed { .. } => Code::AuthFailed,
         MountError::NotEmpty { .. } => Code::MountpointDenied,
+        MountError::Stopped => Code::Cancelled,
         MountError::MountFailed { .. }
         | MountError::BadPlan { .. }
         | MountError::List { .. }

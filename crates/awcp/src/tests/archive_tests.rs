@@ -1,10 +1,10 @@
 //! Lending over the archive plane, from the first look to the audit.
 
-use std::os::unix::fs::PermissionsExt;
+use std::{os::unix::fs::PermissionsExt, time::Duration};
 
 use domain::delegation::{Access, Code, Ending, Phase, SizeMax};
 
-use super::scene::{Scene, create, names, read};
+use super::scene::{PATIENCE, Scene, create, names, read};
 use crate::{Create, DelegationError, PeerError, Secrets};
 
 async fn two() -> (Scene, Scene) {
@@ -293,6 +293,35 @@ async fn what_waits_is_not_pruned_and_can_be_applied_afterwards() {
     host.delegations.undo(&id).await.unwrap();
     assert_eq!(read(&dir, "a.txt"), "one");
     assert_eq!(host.delegations.prune().await.unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn audits_are_kept_for_their_time_and_those_of_what_waits_beyond_it() {
+    let remote = Scene::new(|_| {}).await;
+    for (age, left) in [(Duration::ZERO, 1), (Duration::from_secs(3600), 2)] {
+        let host = match age.is_zero() {
+            true => Scene::new(|config| config.audit_age = Duration::ZERO).await,
+            false => Scene::new(|_| {}).await,
+        };
+        let dir = host.workspace(&[("a.txt", "one")]);
+        for keeping in [crate::Keeping::Auto, crate::Keeping::Staged] {
+            let lend = Create {
+                keeping,
+                ..create(&remote, &dir, "write a.txt two")
+            };
+            let id = host.lend_on(lend).await.id;
+            let forgotten = async {
+                while host.delegations.node.host(&host.id(&id)).is_some() {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::time::timeout(PATIENCE, forgotten).await.unwrap();
+            std::fs::write(dir.join("a.txt"), "one").unwrap();
+        }
+        host.delegations.forget_old_audits().await.unwrap();
+        let audits = names(&host.home.path().join("node/lending/audits"));
+        assert_eq!(audits.len(), left, "{age:?}: {audits:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,12 @@
 //! Every end gives everything back: expiry, cancel, failure, refusal; and who has which folder meanwhile.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::{
     Json, Router,
@@ -422,8 +428,11 @@ async fn whoever_waits_at_the_remote_hears_of_the_end_when_it_comes() {
     assert!(view.state.is_end(), "{view:?}");
 }
 
-/// A peer that accepts something else than it was offered.
-async fn stubborn() -> String {
+/// How a peer answers what it is told, message by message.
+type Answers = fn(&Value, usize) -> Value;
+
+/// A peer that says what it is told to say, with a card like ours.
+async fn scripted(answers: Answers) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let card = json!({
@@ -431,16 +440,18 @@ async fn stubborn() -> String {
         "supportedInterfaces": [
             { "url": format!("{url}/a2a"), "protocolBinding": "JSONRPC", "protocolVersion": "1.0" },
         ],
-        "capabilities": { "extensions": [{ "uri": wire::awcp::EXTENSION_URI }] },
+        "capabilities": { "extensions": [
+            { "uri": wire::awcp::EXTENSION_URI, "params": { "transports": ["archive"] } },
+        ] },
         "defaultInputModes": [], "defaultOutputModes": [], "skills": [],
     });
-    let answer = |Json(request): Json<Value>| async move {
+    let heard = Arc::new(AtomicUsize::new(0));
+    let answer = move |Json(request): Json<Value>| async move {
         let awcp = &request["params"]["message"]["parts"][0]["data"]["awcp"];
-        let accept = json!({
-            "type": "ACCEPT", "delegation_id": awcp["delegation_id"],
-            "remote_mount": { "mount_point": "/x", "transport": "sshfs" },
-        });
-        let parts = json!([{ "data": { "awcp": accept } }]);
+        let number = heard.fetch_add(1, Ordering::Relaxed);
+        let mut said = answers(awcp, number);
+        said["delegation_id"] = awcp["delegation_id"].clone();
+        let parts = json!([{ "data": { "awcp": said } }]);
         let message = json!({ "messageId": "m", "role": "ROLE_AGENT", "parts": parts });
         Json(json!({ "jsonrpc": "2.0", "id": 1, "result": { "message": message } }))
     };
@@ -451,12 +462,59 @@ async fn stubborn() -> String {
     url
 }
 
+fn accept(transport: &str) -> Value {
+    json!({ "type": "ACCEPT", "remote_mount": { "mount_point": "/x", "transport": transport } })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_remote_that_is_silent_is_asked_and_what_it_says_ends_it() {
+    // It was invited and started, and could not say that it has ended; or it has forgotten everything.
+    let failed: Answers = |awcp, number| match (awcp["type"].as_str().unwrap(), number) {
+        ("INVITE", 0) => accept("archive"),
+        ("INVITE", 3) => {
+            json!({ "type": "ERROR", "code": "MOUNT_FAILED", "message": "no way home", "hint": "" })
+        }
+        _ => json!({ "type": "DONE" }), // It cannot be read as anything, like the word that all is well.
+    };
+    let forgot: Answers = |awcp, _| match awcp["type"].as_str().unwrap() {
+        "INVITE" => accept("archive"),
+        _ => json!({ "type": "DONE" }),
+    };
+    for (answers, words) in [(failed, "no way home"), (forgot, "knows nothing of it")] {
+        let host = Scene::new(|config| config.ask_every = Duration::from_millis(20)).await;
+        let dir = host.workspace(&[("a.txt", "one")]);
+        let lend = Create {
+            peer_url: scripted(answers).await,
+            ..create(&host, &dir, "list")
+        };
+        let view = host.lend_on(lend).await;
+        let failure = view.ending.as_ref().and_then(Ending::failure).unwrap();
+        assert!(failure.message.contains(words), "{view:?}");
+        host.gave_back();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_remote_that_is_at_work_goes_on_however_often_it_is_asked() {
+    let host = Scene::new(|config| config.ask_every = Duration::from_millis(5)).await;
+    let remote = Scene::new(|_| {}).await;
+    let dir = host.workspace(&[("a.txt", "one")]);
+    let id = host.lend(create(&remote, &dir, "wait")).await;
+    remote.saw("waiting").await;
+    let early = host.delegations.wait(&id, Duration::from_millis(100)).await;
+    assert_eq!(early.unwrap().state, Phase::Running);
+    let view = host.delegations.cancel(&id, "enough").await.unwrap();
+    assert_eq!(view.state, Phase::Cancelled, "{view:?}");
+    remote.left_nothing(&id).await;
+    host.gave_back();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_accept_of_what_was_not_offered_ends_it_at_once() {
     let host = Scene::new(|_| {}).await;
     let dir = host.workspace(&[("a.txt", "one")]);
     let lend = Create {
-        peer_url: stubborn().await,
+        peer_url: scripted(|_, _| accept("sshfs")).await,
         ..create(&host, &dir, "list")
     };
     let view = host.lend_on(lend).await;

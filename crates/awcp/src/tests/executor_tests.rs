@@ -37,6 +37,8 @@ enum Habit {
     NeverEnds,
     /// Works until the test says go.
     WaitsForAWord,
+    /// Keeps the workspace after the task, and waits to hear of another one: its newer line.
+    WaitsForARound,
 }
 
 #[derive(Debug)]
@@ -109,12 +111,19 @@ impl Executor {
             Habit::NeverEnds | Habit::WaitsForAWord => std::future::pending().await,
             Habit::LosesItsEvents => format!(": keepalive\n\n{running}"),
             Habit::ForgetsItsChanges => format!("{running}{done}"),
-            Habit::Tells | Habit::Escapes => {
+            Habit::Tells | Habit::Escapes | Habit::WaitsForARound => {
                 let snapshot = json!({
                     "snapshotId": ids[0], "summary": "s", "recommended": true,
                     "snapshotBase64": self.work().await,
                 });
-                format!("{running}{}{done}", line("snapshot", snapshot))
+                let end = match self.habit {
+                    Habit::WaitsForARound => {
+                        let round = json!({ "round": 1, "summary": "did it", "snapshotIds": ids });
+                        line("round_done", round)
+                    }
+                    _ => done,
+                };
+                format!("{running}{}{end}", line("snapshot", snapshot))
             }
         }
     }
@@ -226,6 +235,7 @@ async fn result(State(it): State<Arc<Executor>>) -> Json<Value> {
     let is_working = match it.habit {
         Habit::LosesItsEvents => question < 3,
         Habit::WaitsForAWord => !is_going,
+        Habit::WaitsForARound => true,
         Habit::Tells | Habit::ForgetsItsChanges | Habit::Escapes | Habit::NeverEnds => false,
     };
     if is_working {
@@ -294,6 +304,28 @@ async fn changes_that_were_not_in_the_events_are_asked_for_and_come_home() {
         executor.was_told("ack").await;
         host.gave_back();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_executor_that_waits_for_another_round_is_told_that_there_is_none() {
+    let host = Scene::new(|_| {}).await;
+    let (url, executor) = Executor::beside(&host, Habit::WaitsForARound).await;
+    let dir = host.workspace(&[("a", "1")]);
+    let view = host.lend_on(lend(&host, &url, &dir)).await;
+    assert_eq!(view.state, Phase::Completed, "{view:?}");
+    assert_eq!(read(&dir, "a"), "made there");
+    let close = executor.was_told("CLOSE").await;
+    assert_eq!(close["delegationId"], view.id.as_str());
+    executor.was_told("ack").await;
+    // The next round is a delegation of its own, in which the executor finds what the last one changed.
+    let next = host
+        .delegations
+        .go_on(&view.id, "once more".to_owned())
+        .await;
+    let next = host.ended(&next.unwrap().to_string()).await;
+    assert_eq!(next.state, Phase::Completed, "{next:?}");
+    assert_eq!(next.continues.as_deref(), Some(view.id.as_str()));
+    host.gave_back();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -132,3 +132,116 @@ async fn an_agent_whose_turns_are_delegations_works_in_its_own_folder() {
     );
     assert_eq!(read(dir.as_ref(), "result.txt"), "from afar");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_of_the_released_implementation_lend_through_its_daemons_api() {
+    let (host, remote) = (Scene::new(|_| {}).await, Scene::new(|_| {}).await);
+    let dir = host.workspace(&[("a", "1")]);
+    let (get, post) = (reqwest::Method::GET, reqwest::Method::POST);
+    let at = |path: &str| format!("{}/awcp/daemon/good{path}", host.url);
+    let task = |prompt: &str| json!({ "description": "d", "prompt": prompt });
+    let resource = json!({ "name": "app", "type": "fs", "source": dir, "mode": "rw" });
+    let wish = |resources: Value| {
+        json!({
+            "executorUrl": remote.url, "environment": { "resources": resources },
+            "task": task("write a 2"), "ttlSeconds": 60, "snapshotMode": "staged",
+        })
+    };
+    let (_, health) = call(get.clone(), at("/health"), None).await;
+    assert_eq!(health, json!({ "status": "ok" }));
+    let (status, made) = call(post.clone(), at("/delegate"), Some(wish(json!([resource])))).await;
+    assert_eq!(status, 200, "{made}");
+    let id = made["delegationId"].as_str().unwrap().to_owned();
+    let one = |path: &str| at(&format!("/delegation/{id}{path}"));
+    host.ended(&id).await;
+    let (_, record) = call(get.clone(), one(""), None).await;
+    assert_eq!(record["state"], "completed", "{record}");
+    assert_eq!(
+        record["environment"]["resources"][0]["source"],
+        json!(dir),
+        "{record}"
+    );
+    let (_, waiting) = call(get.clone(), one("/snapshots"), None).await;
+    let snapshot = &waiting["snapshots"][0];
+    assert_eq!(snapshot["status"], "pending", "{waiting}");
+    let snapshot = snapshot["id"].as_str().unwrap();
+    let (status, _) = call(post.clone(), one("/snapshots/snap_0/apply"), None).await;
+    assert_eq!((status, read(&dir, "a")), (404, "1".to_owned()));
+    let apply = one(&format!("/snapshots/{snapshot}/apply"));
+    let (status, applied) = call(post.clone(), apply, None).await;
+    assert_eq!(
+        (status, read(&dir, "a")),
+        (200, "2".to_owned()),
+        "{applied}"
+    );
+    // The next round is told under the same id.
+    let next = json!({ "task": task("write a 3") });
+    let (_, next) = call(post.clone(), one("/continue"), Some(next)).await;
+    assert_eq!(next, json!({ "ok": true, "round": 2 }));
+    let all = host.delegations.list().await.unwrap();
+    let second = all.iter().find(|it| it.continues.as_ref() == Some(&id));
+    host.ended(&second.unwrap().id).await;
+    let (_, record) = call(get.clone(), one(""), None).await;
+    assert_eq!(
+        (
+            &record["id"],
+            &record["currentRound"],
+            &record["rounds"][1]["number"]
+        ),
+        (&json!(id), &json!(2), &json!(2)),
+        "{record}"
+    );
+    let (status, _) = call(post.clone(), one("/close"), None).await;
+    assert_eq!((status, read(&dir, "a")), (200, "2".to_owned()));
+    let (_, record) = call(get.clone(), one(""), None).await;
+    assert_eq!(record["snapshots"][1]["status"], "discarded", "{record}");
+    let (_, all) = call(get.clone(), at("/delegations"), None).await;
+    assert_eq!(
+        (
+            &all["activeDelegations"],
+            all["delegations"].as_array().unwrap().len()
+        ),
+        (&json!(0), 1),
+        "{all}"
+    );
+    host.gave_back();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_daemons_api_is_for_callers_with_the_right_and_refuses_in_its_words() {
+    let host = Scene::new(|_| {}).await;
+    let dir = host.workspace(&[("a", "1"), (".env", "KEY=1")]);
+    let (get, post) = (reqwest::Method::GET, reqwest::Method::POST);
+    let delegate = |resources: Value| {
+        let environment = json!({ "resources": resources });
+        let task = json!({ "description": "d", "prompt": "p" });
+        json!({ "executorUrl": host.url, "environment": environment, "task": task })
+    };
+    let resource = json!({ "name": "app", "type": "fs", "source": dir, "mode": "rw" });
+    for place in ["/awcp/daemon", "/awcp/daemon/wrong"] {
+        let url = format!("{}{place}", host.url);
+        let (status, refused) = call(get.clone(), format!("{url}/delegations"), None).await;
+        assert_eq!(
+            (status, &refused["code"]),
+            (401, &json!("AUTH_FAILED")),
+            "{refused}"
+        );
+        let wish = delegate(json!([resource]));
+        let (status, _) = call(post.clone(), format!("{url}/delegate"), Some(wish)).await;
+        assert_eq!(status, 401, "{place}");
+    }
+    let at = |path: &str| format!("{}/awcp/daemon/good{path}", host.url);
+    let relative = json!({ "name": "app", "type": "fs", "source": "app", "mode": "rw" });
+    for (resources, code) in [
+        (json!([resource]), "DECLINED"),
+        (json!([resource, resource]), "WORKSPACE_INVALID"),
+        (json!([relative]), "WORKSPACE_INVALID"),
+    ] {
+        let wish = Some(delegate(resources));
+        let (status, refused) = call(post.clone(), at("/delegate"), wish).await;
+        assert_eq!((status, &refused["code"]), (400, &json!(code)), "{refused}");
+    }
+    let (status, _) = call(get, at("/delegation/dlg_none"), None).await;
+    assert_eq!(status, 404);
+    assert_eq!(host.delegations.list().await.unwrap(), []);
+}

@@ -58,6 +58,8 @@ fn paths_that_lead_outside_are_refused_by_every_method() {
         let dir = &scene.confined;
         let refusals = [
             dir.read(path, 100).map(drop),
+            dir.rename(path, "sub/mine"),
+            dir.rename("sub/file", path),
             dir.write_atomic(path, b"x"),
             dir.copy_in(&source, path, 100).map(drop),
             dir.remove_file(path),
@@ -197,6 +199,20 @@ fn a_write_keeps_permissions_replaces_links_and_leaves_no_temporary_file() {
     assert_eq!(scene.confined.list("sub").unwrap(), expected);
     assert_eq!(scene.confined.list(".").unwrap(), [entry("sub", Kind::Dir)]);
     assert_eq!(std::fs::read(scene.outside("secret")).unwrap(), b"secret");
+}
+
+#[test]
+fn a_file_gets_the_name_of_another_and_takes_its_place() {
+    let scene = Scene::new();
+    std::fs::write(scene.inside("new"), "new").unwrap();
+    scene.confined.rename("new", "sub/file").unwrap();
+    let text = std::fs::read_to_string(scene.inside("sub/file")).unwrap();
+    assert_eq!(
+        (text.as_str(), scene.inside("new").exists()),
+        ("new", false)
+    );
+    let missing = scene.confined.rename("new", "sub/file").unwrap_err();
+    assert!(missing.is_not_found(), "{missing}");
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub enum MountError {
     Guardian { source: GuardianError },
     #[error("could not start a program for the mount")]
     Start { source: SpawnError },
+    #[error("the mount was stopped before it was up")]
+    Stopped,
 }
 
 /// What the machine lacks. It displays what and what to do about it.

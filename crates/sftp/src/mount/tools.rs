@@ -4,10 +4,12 @@ use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
 use platform::{Group, Guardian, Owner, Pipes, Spawn, Stream, files, system::find_program};
+use rustix::fs::stat;
 use tokio::io::AsyncReadExt;
 
 use super::{Missing, MountError, MountPlan};
@@ -17,6 +19,19 @@ const TOOL_MAX: Duration = Duration::from_secs(5);
 
 /// A page of help is shorter.
 const HELP_BYTES_MAX: u64 = 64 * 1024;
+
+/// What the help of the last program that was asked said; asked once for each, since it costs a process.
+static ASKED: Mutex<Option<Asked>> = Mutex::new(None);
+
+#[derive(Clone, Debug)]
+struct Asked {
+    program: PathBuf,
+    version: Option<Version>,
+    knows_containment: bool,
+}
+
+/// Number and change of a program's file: another version has others.
+type Version = [i128; 2];
 
 /// The programs that are needed.
 #[derive(Clone, Debug)]
@@ -92,6 +107,14 @@ impl Tools {
 
     /// Newer releases of sshfs refuse links by themselves, and only those know the option.
     pub(super) async fn knows_containment(&self, guardian: &Guardian) -> Result<bool, MountError> {
+        let file = stat(&self.sshfs).ok();
+        let version = file.map(|it| [i128::from(it.st_ino), i128::from(it.st_mtime)]);
+        let asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(asked) = asked
+            && (&asked.program, asked.version) == (&self.sshfs, version)
+        {
+            return Ok(asked.knows_containment);
+        }
         let (help, pipes) = self.start(Child::Help, vec!["--help".into()], guardian)?;
         let mut text = Vec::new();
         if let Some(stdout) = pipes.stdout {
@@ -100,7 +123,14 @@ impl Tools {
             let _ = tokio::time::timeout(TOOL_MAX, stdout.read_to_end(&mut text)).await;
         }
         help.end(Duration::ZERO).await;
-        Ok(String::from_utf8_lossy(&text).contains("contain_symlinks"))
+        let knows_containment = String::from_utf8_lossy(&text).contains("contain_symlinks");
+        let asked = Asked {
+            program: self.sshfs.clone(),
+            version,
+            knows_containment,
+        };
+        *ASKED.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked);
+        Ok(knows_containment)
     }
 
     /// Whether it worked is seen in the kernel's table afterwards.

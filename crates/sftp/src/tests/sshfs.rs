@@ -287,7 +287,7 @@ async fn what_keeps_a_mount_from_coming_up_is_told_apart() {
     let remote = Remote::new();
     let plan = || host.plan(&grant, &remote);
     let open = async |plan: MountPlan| {
-        let error = Mount::open(plan, &remote.guardian, &remote.tasks)
+        let error = Mount::open(plan, &remote.guardian, &remote.tasks, &remote.tasks.stop())
             .await
             .unwrap_err();
         assert!(!is_mounted(&host.folders.path("point")));
@@ -363,6 +363,34 @@ async fn a_dropped_mount_is_unmounted_and_a_busy_one_too() {
     assert_eq!(how, crate::mount::Unmounted::Forced);
     assert!(!is_mounted(&point));
     drop(busy);
+    remote.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mount_of_a_host_that_says_nothing_is_stopped_at_once() {
+    let host = Host::new().await;
+    let grant = host.lend(Access::ReadWrite, None);
+    let remote = Remote::new();
+    let silent = tokio::net::TcpListener::bind(("127.0.0.1", 0))
+        .await
+        .unwrap();
+    let plan = MountPlan {
+        port: silent.local_addr().unwrap().port(),
+        ..host.plan(&grant, &remote)
+    };
+    let stop = remote.tasks.stop().child_token();
+    let opening = Mount::open(plan, &remote.guardian, &remote.tasks, &stop);
+    let stopping = async {
+        let connection = silent.accept().await.unwrap();
+        stop.cancel();
+        connection
+    };
+    let (opened, connection) = tokio::join!(opening, stopping);
+    assert!(matches!(opened, Err(MountError::Stopped)), "{opened:?}");
+    assert!(!is_mounted(&host.folders.path("point")));
+    let private = std::fs::read_dir(host.folders.path("private")).unwrap();
+    assert_eq!(private.count(), 0);
+    drop(connection);
     remote.close().await;
 }
 

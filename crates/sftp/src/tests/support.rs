@@ -188,7 +188,7 @@ impl Remote {
     }
 
     pub(super) async fn mount(&self, plan: MountPlan) -> Mount {
-        Mount::open(plan, &self.guardian, &self.tasks)
+        Mount::open(plan, &self.guardian, &self.tasks, &self.tasks.stop())
             .await
             .unwrap()
     }

@@ -250,7 +250,7 @@ fn the_daemons_api_is_read_and_written_back() {
         "activeLease": { "expiresAt": "t", "accessMode": "rw" }, "executorWorkDir": { "path": "/w" },
         "executorConstraints": { "maxTtlSeconds": 60 }, "snapshots": [snapshot], "appliedSnapshotId": "snap_0123456789ab",
         "snapshotPolicy": { "mode": "auto", "maxSnapshots": 3 }, "result": { "summary": "s", "highlights": ["a"] },
-        "currentRound": 2, "rounds": [{ "round": 1, "task": task, "summary": "s" }],
+        "currentRound": 2, "rounds": [{ "number": 1, "task": task, "startedAt": "t", "result": { "summary": "s" } }],
         "createdAt": "t", "updatedAt": "t",
     }));
     round::<DelegationRecord>(json!({

@@ -1,6 +1,6 @@
 //! Host and remote on machines of their own, with a network between them that can be cut.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, thread, time::Duration};
 
 use testkit::eventually;
 
@@ -143,4 +143,35 @@ fn who_cannot_be_told_loses_access_at_once_and_is_clean_at_the_end_of_the_lease(
         assert_eq!(cancelled.code, 0, "{cancelled:?}");
     });
     assert_eq!((state.as_str(), written), ("cancelled", 0));
+}
+
+/// In how many parts of a delegation the network is cut, each at a random moment of it.
+const CUTS: u32 = 7;
+
+/// From before the first message until well after the last.
+const SPAN: Duration = Duration::from_secs(1);
+
+#[test]
+#[ignore = "slow: waits for the end of many leases"]
+fn slow_a_network_cut_at_any_moment_leaves_nothing() {
+    let Some(apart) = Apart::new() else { return };
+    let pair = &apart.pair;
+    for plane in planes_and_git() {
+        for number in 0..CUTS {
+            let folder = pair.folder_for(plane, &[("a.txt", "one\n")]);
+            let part = (f64::from(number) + super::kills::random()) / f64::from(CUTS);
+            let moment = SPAN.mul_f64(part);
+            let story = format!("{plane}, cut after {moment:?}");
+            let task = "/run sleep 0.3; echo two > a.txt; sync; sleep 0.3";
+            let id = pair.begin(&folder, task, &["--transport", plane, "--ttl", "8"]);
+            thread::sleep(moment);
+            apart.lan.plug(apart.there, "down");
+            let end = pair.ended(&id);
+            assert!(end["ending"].is_object(), "{story}: {end}");
+            pair.left_nothing();
+            apart.lan.plug(apart.there, "up");
+            let text = read(folder.join("a.txt"));
+            assert!(text == "one\n" || text == "two\n", "{story}: {text}");
+        }
+    }
 }

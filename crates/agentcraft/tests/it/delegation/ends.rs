@@ -1,10 +1,16 @@
 //! Every end of a delegation, and what is left after it: nothing.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::Command,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use testkit::{eventually, kill};
 
-use super::{Pair, SSHFS, planes_and_git, processes_about, read};
+use super::{Pair, SSHFS, listening, planes_and_git, processes_about, read};
 
 /// The agent writes a line every moment, and says at home that it does.
 const WRITING: &str = "/run while :; do date +%s%N >> ticks; sync; sleep 0.02; done";
@@ -38,19 +44,121 @@ fn a_cancelled_delegation_ends_at_once_and_leaves_nothing() {
     }
 }
 
+/// Stands in for sshfs: it comes up, says so, and never mounts anything.
+const NEVER_MOUNTS: &str =
+    "#!/bin/sh\ncase $1 in --help) exit 0;; esac\ntouch \"$0.begun\"\nexec sleep 1000\n";
+
+#[test]
+fn a_delegation_that_is_cancelled_while_it_is_mounted_leaves_nothing() {
+    if !super::can_mount() {
+        return;
+    }
+    // With the real program, a moment after it has begun.
+    let pair = Pair::new();
+    let folder = pair.folder(&[("a.txt", "one\n")]);
+    for _ in 0..3 {
+        let id = pair.begin(&folder, WAITING, &["--transport", SSHFS]);
+        let home = pair.remote.home();
+        eventually("sshfs begins", || {
+            !processes_about(&home, "sshfs").is_empty()
+        });
+        let cancelled = pair.host.cli(&["delegation", "cancel", &id]);
+        assert_eq!(cancelled.code, 0, "{cancelled:?}");
+        let end = pair.show(&id);
+        assert_eq!(end["state"], "cancelled", "{end}");
+        pair.left_nothing();
+    }
+}
+
+#[test]
+fn a_delegation_that_is_cancelled_while_its_mount_hangs_leaves_nothing() {
+    if !super::can_mount() {
+        return;
+    }
+    let programs = tempfile::tempdir().unwrap();
+    let sshfs = programs.path().join("sshfs");
+    fs::write(&sshfs, NEVER_MOUNTS).unwrap();
+    fs::set_permissions(&sshfs, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", programs.path().display());
+    let host = listening().file("config.toml", "[lending]\nsftp = \"127.0.0.1:0\"\n");
+    let remote = listening().file("config.toml", "[lending]\nexecutor = \"worker\"\n");
+    let pair = Pair::of(host.start(), remote.env("PATH", path).start());
+    let folder = pair.folder(&[("a.txt", "one\n")]);
+    for at_host in [true, false] {
+        let begun = programs.path().join("sshfs.begun");
+        let _ = fs::remove_file(&begun); // Of the time before.
+        let id = pair.begin(&folder, WAITING, &["--transport", SSHFS]);
+        eventually("sshfs begins", || begun.exists());
+        let side = match at_host {
+            true => &pair.host,
+            false => &pair.remote,
+        };
+        let cancelled = side.cli(&["delegation", "cancel", &id]);
+        assert_eq!(cancelled.code, 0, "{cancelled:?}");
+        let end = pair.ended(&id);
+        assert_eq!(end["state"], "cancelled", "{end}");
+        pair.left_nothing();
+    }
+}
+
+/// Since 1970, in milliseconds; a moment as the node writes it.
+fn milliseconds(moment: &str) -> i128 {
+    let said = Command::new("date")
+        .args(["-d", moment, "+%s%3N"])
+        .output()
+        .unwrap();
+    String::from_utf8(said.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap()
+}
+
+fn now() -> i128 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    now.as_millis().try_into().unwrap()
+}
+
 #[test]
 fn a_lease_that_ends_during_a_write_stops_it_and_leaves_nothing() {
     for plane in planes_and_git() {
         let pair = Pair::new();
         let folder = pair.folder_for(plane, &[("a.txt", "one\n")]);
         let id = pair.begin(&folder, WRITING, &["--transport", plane, "--ttl", "6"]);
+        let mut lease = String::new();
+        eventually("it has a lease", || {
+            let seen = pair.show(&id);
+            seen["expiresAt"]
+                .as_str()
+                .unwrap_or_default()
+                .clone_into(&mut lease);
+            !lease.is_empty()
+        });
+        let lease = milliseconds(&lease);
         let end = pair.ended(&id);
+        println!(
+            "{plane}: the host took it back {} ms after the lease; the goal is 1 s",
+            now() - lease
+        );
         assert_eq!(end["state"], "expired", "{plane}: {end}");
         // Whoever has seen the end finds a folder that nobody writes to.
         let ticks = folder.join("ticks");
         let written = size(&ticks);
         pair.left_nothing();
+        println!(
+            "{plane}: everything is clean {} ms after the lease",
+            now() - lease
+        );
         assert_eq!(size(&ticks), written, "{plane}");
+        let last = fs::read_to_string(&ticks).unwrap_or_default();
+        if let Some(last) = last.lines().last().and_then(|line| line.parse().ok()) {
+            let last: i128 = last;
+            println!(
+                "{plane}: the last write was {} ms after the lease",
+                last / 1_000_000 - lease
+            );
+        }
     }
 }
 

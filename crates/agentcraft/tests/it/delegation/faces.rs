@@ -3,14 +3,20 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Lines, Write},
-    process::{Child, ChildStdout, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
 };
 
 use serde_json::{Value, json};
 use testkit::TestDaemon;
 
 use super::{Pair, read};
-use crate::{network::http::Http, node};
+use crate::{network::python, node};
+
+/// Where each official SDK of A2A is installed, and how it invites.
+const SDKS: [(&str, &str); 2] = [
+    ("a2a", include_str!("invite_1_0.py")),
+    ("a2a03", include_str!("invite_0_3.py")),
+];
 
 #[test]
 fn a_peer_without_the_right_lends_nothing_and_is_told_what_it_lacks() {
@@ -66,24 +72,77 @@ fn a_node_that_takes_nothing_says_so() {
 }
 
 #[test]
+fn the_official_sdks_of_both_versions_invite_and_are_answered_with_accept() {
+    let pair = Pair::new();
+    for (list, script) in SDKS {
+        let Some(python) = python(list) else {
+            println!("skipped: ./test installs the packages of tests/python/{list}.txt");
+            continue;
+        };
+        let invite = |id: &str, transport: &str| {
+            let awcp = json!({
+                "version": "1", "type": "INVITE", "delegation_id": id,
+                "task": { "description": "d", "prompt": "/pwd" },
+                "lease": { "ttl_seconds": 60, "access_mode": "rw" },
+                "workspace": { "export_name": "app" }, "requirements": { "transport": transport },
+            });
+            let invited = Command::new(&python)
+                .args(["-c", script, &pair.remote.url(), read(&pair.token).trim()])
+                .arg(json!({ "awcp": awcp }).to_string())
+                .output()
+                .unwrap();
+            let words = String::from_utf8_lossy(&invited.stderr);
+            assert!(invited.status.success(), "{list}: {words}");
+            let data: Value = serde_json::from_slice(&invited.stdout).unwrap();
+            data["awcp"].clone()
+        };
+        let id = format!("dlg_{list}");
+        let accept = invite(&id, "archive");
+        assert_eq!(accept["type"], "ACCEPT", "{list}: {accept}");
+        assert_eq!(accept["delegation_id"], id.as_str(), "{list}: {accept}");
+        let point = pair.mount_point(&id);
+        let told = &accept["remote_mount"]["mount_point"];
+        assert_eq!(told, point.to_str().unwrap(), "{list}: {accept}");
+        let seconds = &accept["remote_constraints"]["max_ttl_seconds"];
+        assert_eq!(seconds.as_f64(), Some(60.0), "{list}: {accept}");
+        // The same again is answered the same, and what cannot be is refused in words.
+        assert_eq!(invite(&id, "archive"), accept, "{list}");
+        let refused = invite(&format!("dlg_{list}_x"), "pigeon");
+        assert_eq!(refused["code"], "DEP_MISSING", "{list}: {refused}");
+        let cancelled = pair.remote.cli(&["delegation", "cancel", &id]);
+        assert_eq!(cancelled.code, 0, "{list}: {cancelled:?}");
+    }
+    pair.left_nothing();
+}
+
+#[test]
 fn a_round_follows_another_in_the_same_folder_and_closing_ends_it() {
     let pair = Pair::new();
     let folder = pair.folder(&[("a.txt", "one\n")]);
     let first = pair.begin(&folder, "/run echo two >> a.txt", &[]);
     pair.ended(&first);
-    let path = format!("/delegations/{first}/continue");
-    let next = Http::owner(&pair.host)
-        .post(&path, &json!({"prompt": "/run echo three >> a.txt"}))
-        .ok();
-    let next = next["id"].as_str().unwrap().to_owned();
-    let end = pair.ended(&next);
+    let next = "/run echo three >> a.txt";
+    let next = pair.host.cli(&["delegation", "continue", &first, next]);
+    assert_eq!(next.code, 0, "{next:?}");
+    assert!(next.stderr.contains("changed a.txt"), "{next:?}");
+    let (_, lent) = next.stderr.split_once("lent as ").unwrap();
+    let (next, _) = lent.split_once(';').unwrap();
+    let end = pair.show(next);
     assert_eq!(end["continues"], first.as_str(), "{end}");
     assert_eq!(read(folder.join("a.txt")), "one\ntwo\nthree\n");
     let waiting = pair.begin(&folder, "/run sleep 1000", &[]);
-    let closed = Http::owner(&pair.host)
-        .post(&format!("/delegations/{waiting}/close"), &json!({}))
-        .ok();
+    let early = ["delegation", "continue", &waiting, "/pwd"];
+    let early = pair.host.cli(&early);
+    assert!(
+        early.code == 1 && early.stderr.contains("has not ended"),
+        "{early:?}"
+    );
+    let closed = pair.host.cli(&["delegation", "close", &waiting]);
+    assert_eq!(closed.code, 0, "{closed:?}");
+    let closed = pair.show(&waiting);
     assert_eq!(closed["state"], "cancelled", "{closed}");
+    let nobody = pair.host.cli(&["delegation", "close", "dlg_0"]);
+    assert_eq!(nobody.code, 4, "{nobody:?}");
     pair.left_nothing();
 }
 

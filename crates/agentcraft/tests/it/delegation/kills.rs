@@ -1,7 +1,9 @@
-//! Everybody who takes part in a delegation is killed, at moments spread over all of it: nothing is left on either side.
+//! Everybody who takes part in a delegation is killed, and the delegation itself is ended, at random moments spread over
+//! all of it: nothing is left on either side.
 
 use std::{
     fs,
+    hash::{BuildHasher, RandomState},
     path::PathBuf,
     process::{Command, Stdio},
     thread,
@@ -11,8 +13,14 @@ use std::{
 use super::{GIT, Pair, SSHFS, can_mount, planes_and_git, processes_about, read};
 use serde_json::Value;
 
-/// Moments of one test, two of each plane; four tests have twenty-four.
+/// Moments of one test, two of each plane; five tests have thirty.
 const MOMENTS: u32 = 6;
+
+/// Of many, this part: the whole is reached by nobody.
+pub(super) fn random() -> f64 {
+    let bits = RandomState::new().hash_one(()) >> 32;
+    bits as f64 / f64::from(u32::MAX)
+}
 
 /// Changes two files with a pause between them, so that some moments are in the middle of the work.
 const TASK: &str = "/run sleep 0.1; echo two > a.txt; sleep 0.1; echo two > b.txt; sleep 0.1";
@@ -23,6 +31,8 @@ enum Victim {
     Remote,
     Sshfs,
     Agent,
+    /// It is cancelled instead.
+    Delegation,
 }
 
 impl Victim {
@@ -33,6 +43,13 @@ impl Victim {
             Self::Remote => return pair.remote.kill(),
             Self::Sshfs => processes_about(&home, "sshfs"),
             Self::Agent => pair.remote.agent_processes(),
+            Self::Delegation => {
+                for id in live(pair) {
+                    let cancelled = pair.host.cli(&["delegation", "cancel", &id]);
+                    assert_eq!(cancelled.code, 0, "{cancelled:?}");
+                }
+                return;
+            }
         };
         for pid in pids {
             // It may have ended since it was looked for.
@@ -47,7 +64,7 @@ impl Victim {
         match self {
             Self::Host => pair.host.start(),
             Self::Remote => pair.remote.start(),
-            Self::Sshfs | Self::Agent => {}
+            Self::Sshfs | Self::Agent | Self::Delegation => {}
         }
     }
 }
@@ -85,7 +102,8 @@ fn killed_at_every_moment(victim: Victim, planes: &[&str]) {
         .collect();
     for (number, (plane, whole)) in (0..MOMENTS).zip(whole.into_iter().cycle()) {
         let folder = folder(&pair);
-        let moment = whole * (2 * number + 1) / (2 * MOMENTS);
+        // Each part of it has its moment, so that none is left out by chance.
+        let moment = whole.mul_f64((f64::from(number) + random()) / f64::from(MOMENTS));
         let story = format!("{victim:?} at {moment:?} of {whole:?} over {plane}");
         let mut lending = pair.host.command(&[
             "delegate",
@@ -146,4 +164,9 @@ fn a_mount_that_is_killed_at_any_moment_leaves_nothing() {
 #[test]
 fn an_agent_that_is_killed_at_any_moment_leaves_nothing() {
     killed_at_every_moment(Victim::Agent, &planes_and_git());
+}
+
+#[test]
+fn a_delegation_that_is_cancelled_at_any_moment_leaves_nothing() {
+    killed_at_every_moment(Victim::Delegation, &planes_and_git());
 }

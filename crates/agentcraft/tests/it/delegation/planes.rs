@@ -2,7 +2,9 @@
 
 use std::{fs, process::Command};
 
-use super::{ARCHIVE, Pair, SSHFS, can_mount, planes, read};
+use serde_json::json;
+
+use super::{ARCHIVE, GIT, Pair, SSHFS, can_mount, planes, read};
 
 /// Everything that git, an editor, a database and a build do to files, as a script that fails where one of them would.
 const EVERYDAY: &str = r#"
@@ -354,4 +356,43 @@ fn slow_ten_thousand_files_are_there_on_a_mount() {
     if can_mount() {
         ten_thousand_files(SSHFS);
     }
+}
+
+#[test]
+fn what_is_changed_on_a_mount_among_what_git_ignores_is_named() {
+    if !can_mount() {
+        return;
+    }
+    let pair = Pair::new();
+    let files = [
+        ("a.txt", "one\n"),
+        (".gitignore", "built/\n"),
+        ("built/x", "1\n"),
+    ];
+    let folder = pair.folder_for(GIT, &files);
+    let task = "/run echo two > a.txt; echo 2 > built/x; echo 3 > built/new; \
+                git -c user.name=w -c user.email=w@x commit -qam second";
+    let lent = pair.delegate(&folder, task, &["--transport", SSHFS]);
+    assert_eq!(lent.code, 0, "{lent:?}");
+    for told in [
+        "changed a.txt",
+        "ignored built/x",
+        "ignored built/new",
+        "ignored .git\n",
+    ] {
+        assert!(lent.stderr.contains(told), "{told}: {lent:?}");
+    }
+    let listed = pair.host.cli(&["delegation", "list", "-f", "quiet"]);
+    let mut client = pair.host.client();
+    let audit = client.ok(
+        "delegation.audit",
+        json!({ "delegationId": listed.stdout.trim() }),
+    );
+    let ignored = audit["ignored"].as_array().unwrap();
+    assert_eq!(ignored.len(), 3, "{audit}");
+    assert!(
+        !audit["diff"].as_str().unwrap().contains("built"),
+        "{audit}"
+    );
+    pair.left_nothing();
 }

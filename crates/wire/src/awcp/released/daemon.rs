@@ -187,11 +187,16 @@ pub struct DelegationFailure {
 
 /// One round of several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Round {
-    pub round: u32,
+    /// The first is 1.
+    pub number: u32,
     pub task: Task,
+    pub started_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub summary: Option<String>,
+    pub completed_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<DelegationResult>,
 }
 
 /// `POST /delegation/:id/continue`.
