@@ -59,7 +59,8 @@ impl Remote {
         match &mut self.state {
             State::Invited { .. } => {
                 let agreement = self.offer.agree(&acceptance)?;
-                let until = now + self.waits.start;
+                // The lease runs from now on, and nobody starts what is over.
+                let until = now + self.waits.start.min(agreement.ttl);
                 let effects = vec![
                     RemoteEffect::SendAccept(acceptance.clone()),
                     RemoteEffect::TickAt(until),
