@@ -360,7 +360,8 @@ fn stray(client: &Client, malformed: Malformed, raw: &[u8]) {
     );
     if let (true, Some(id)) = (is_answer, &malformed.id) {
         client.answer(id, Err(Unanswered::Malformed(malformed.error.message)));
-    } else if malformed.kind == MalformedKind::TooLong && malformed.id.is_none() {
+    } else if raw.is_empty() && malformed.id.is_none() {
+        // It was too long, a message or an answer, and does not tell whose.
         client.sessions.notice(&format!(
             "The agent sent a line of more than {LINE_MAX} bytes. It was left out; if the turn does not end, cancel it."
         ));

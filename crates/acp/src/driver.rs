@@ -22,6 +22,7 @@ use tokio_util::sync::DropGuard;
 use crate::{
     client::{self, Client, Effect},
     convert,
+    failure::RESOURCE_NOT_FOUND,
     files::{Files, Workspace},
     handshake::{self, Abilities},
     members::{Members, with_session},
@@ -217,6 +218,8 @@ impl AcpDriver {
             servers: convert::mcp_servers(mcp_servers),
             cwd: cwd.clone(),
         };
+        // What an agent repeats before it refuses counts too, so this is looked at first.
+        let is_new_here = sink.last_seq() == 0;
         let continuity = match resume {
             None => Continuity::Fresh,
             Some(id) => match self.take_up(&id, &opening, &sink).await? {
@@ -224,6 +227,13 @@ impl AcpDriver {
                     return Ok(Opened {
                         id,
                         continuity: Continuity::Resumed,
+                    });
+                }
+                // Whoever names a conversation that only the agent can know wants that one and no other.
+                TakenUp::No { why } if opening.names(&id) && is_new_here => {
+                    return Err(DriverError::Refused {
+                        code: RESOURCE_NOT_FOUND,
+                        message: why,
                     });
                 }
                 TakenUp::No { why } => Continuity::Lost { why },

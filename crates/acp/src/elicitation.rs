@@ -8,7 +8,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use crate::{asking::Asking, convert, requests::parsed, sessions::Sessions};
+use crate::{asking::Asking, convert, grants, requests::parsed, sessions::Sessions};
 
 /// The modes of a question.
 const FORM: &str = "form";
@@ -35,7 +35,7 @@ enum Form {
 }
 
 impl Question {
-    /// Forms and addresses are understood, as we said in the handshake; and only those of a session reach somebody.
+    /// Forms and addresses are understood, as we said in the handshake.
     pub(crate) fn read(
         sessions: &Sessions,
         params: Option<&RawValue>,
@@ -48,9 +48,8 @@ impl Question {
             )));
         }
         let session = convert::text(&value, "sessionId").unwrap_or_default();
-        let asking = sessions.questions(session).ok_or_else(|| {
-            ErrorObject::invalid_params(format!("there is no session {session:?}"))
-        })?;
+        let asking = sessions.questions(session);
+        let asking = asking.ok_or_else(|| grants::unknown(session))?;
         let schema = &value["requestedSchema"];
         let message = convert::text(&value, "message").unwrap_or_default();
         let (form, text) = match mode {
@@ -92,9 +91,14 @@ impl Question {
         };
         to_raw_value(&match content {
             Some(content) => json!({ "action": "accept", "content": content }),
-            None => json!({ "action": "decline" }),
+            None => declined(),
         })
     }
+}
+
+/// The answer to a question that reaches nobody.
+pub(crate) fn declined() -> Value {
+    json!({ "action": "decline" })
 }
 
 impl Form {

@@ -130,6 +130,10 @@ impl Files {
         self.missing_is_empty.store(true, Ordering::Relaxed);
     }
 
+    pub(crate) fn is_workspace(&self, path: &Path) -> bool {
+        path == self.place.path || path == self.place.real
+    }
+
     /// Refuses what cannot be done whoever allows it, before anybody is asked.
     pub(crate) async fn check(&self, tasks: &Tasks, params: &Value) -> Result<(), ErrorObject> {
         let path = path(params)?;

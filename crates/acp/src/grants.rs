@@ -12,7 +12,7 @@ use domain::{
 use jsonrpc::ErrorObject;
 use serde_json::{Value, json};
 
-use crate::{convert, sessions::Sessions};
+use crate::{command, convert, sessions::Sessions};
 
 /// What the ids of our own asks begin with, beside the agent's own.
 pub(crate) const ACT: &str = "client-act-";
@@ -79,12 +79,9 @@ pub(crate) fn read(params: &Value) -> ToolCall {
     )
 }
 
-/// A command that the agent has us run.
+/// A command that the agent has us run, with all that decides what it does.
 pub(crate) fn run(params: &Value) -> ToolCall {
-    let command = convert::text(params, "command").unwrap_or_default();
-    let args = params["args"].as_array().cloned().unwrap_or_default();
-    let words = std::iter::once(command).chain(args.iter().filter_map(Value::as_str));
-    let line = words.collect::<Vec<_>>().join(" ");
+    let line = command::terminal_line(params);
     act(
         ToolKind::Execute,
         line.clone(),
@@ -119,9 +116,10 @@ pub(crate) fn check(
     tool: &ToolCall,
 ) -> Result<(), ErrorObject> {
     let session = convert::text(params, "sessionId").unwrap_or_default();
-    let Some(asking) = sessions.questions(session) else {
-        return Ok(()); // Whoever carries it out says that there is no such session.
-    };
+    // Rules are those of a session: what names none that is open has none to be allowed by.
+    let asking = sessions
+        .questions(session)
+        .ok_or_else(|| unknown(session))?;
     match asking.sink.denied(tool) {
         Some(why) => Err(ErrorObject::new(-32000, format!("{}: {why}", tool.title))),
         None => Ok(()),
@@ -135,11 +133,9 @@ pub(crate) async fn permit(
     tool: ToolCall,
 ) -> Result<(), ErrorObject> {
     let session = convert::text(params, "sessionId").unwrap_or_default();
-    let Some(asking) = sessions.questions(session) else {
-        return Err(ErrorObject::invalid_params(format!(
-            "there is no session {session:?}"
-        )));
-    };
+    let asking = sessions
+        .questions(session)
+        .ok_or_else(|| unknown(session))?;
     if sessions.is_granted(session, |grants, workspace| grants.cover(&tool, workspace)) {
         return Ok(());
     }
@@ -164,4 +160,9 @@ pub(crate) async fn permit(
             format!("the user's policy does not allow it: {title}"),
         )),
     }
+}
+
+/// A request for a session that is not open.
+pub(crate) fn unknown(session: &str) -> ErrorObject {
+    ErrorObject::invalid_params(format!("there is no session {session:?}"))
 }

@@ -8,6 +8,7 @@
 mod asking;
 pub mod bridge;
 mod client;
+mod command;
 mod convert;
 mod driver;
 mod elicitation;

@@ -66,6 +66,14 @@ pub(crate) fn with_session(params: &str, id: &str) -> Option<Box<RawValue>> {
     Some(members.write())
 }
 
+/// Params that named a request instead of a session, or nothing, in the session `id`. Nothing if they are no object.
+pub(crate) fn in_session(params: &str, id: &str) -> Option<Box<RawValue>> {
+    let mut members = Members::read(params)?;
+    members.remove("requestId");
+    members.set("sessionId", id);
+    Some(members.write())
+}
+
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Reader;

@@ -26,6 +26,17 @@ impl Opening<'_> {
             .is_some_and(|words| words.method == "session/load")
     }
 
+    /// Whether a client asked for the session by the agent's own id of it.
+    pub(crate) fn names(&self, id: &str) -> bool {
+        let params = self
+            .words
+            .and_then(|words| Members::read(&words.params.frame));
+        params
+            .and_then(|params| params.text("sessionId"))
+            .as_deref()
+            == Some(id)
+    }
+
     pub(crate) fn new_session(&self) -> Box<RawValue> {
         self.request(None)
     }

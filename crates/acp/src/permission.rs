@@ -13,7 +13,7 @@ use serde_json::{
 
 use crate::{
     asking::Asking,
-    convert,
+    convert, grants,
     requests::parsed,
     sessions::{Asked, Sessions},
 };
@@ -37,9 +37,8 @@ impl Permission {
         let session = convert::text(&value, "sessionId").unwrap_or_default();
         let update = convert::tool(&value["toolCall"])
             .ok_or_else(|| ErrorObject::invalid_params("toolCall.toolCallId is missing"))?;
-        let asked = sessions.asked(session, update).ok_or_else(|| {
-            ErrorObject::invalid_params(format!("there is no session {session:?}"))
-        })?;
+        let asked = sessions.asked(session, update);
+        let asked = asked.ok_or_else(|| grants::unknown(session))?;
         let kind = AskKind::Permission {
             tool: asked.tool.clone(),
             options: convert::options(&value["options"]),

@@ -17,8 +17,15 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    client::Client, convert, elicitation::Question, files::Files, grants, lenient,
-    members::with_session, permission::Permission, relay::Relay, sessions::named_session,
+    client::Client,
+    convert,
+    elicitation::{self, Question},
+    files::Files,
+    grants, lenient,
+    members::{in_session, with_session},
+    permission::Permission,
+    relay::Relay,
+    sessions::named_session,
     terminal::Terminals,
 };
 
@@ -44,8 +51,13 @@ enum Work {
     Question(Box<Question>),
     File(Value),
     Write(Value),
-    Terminal { method: String, params: Value },
+    Terminal {
+        method: String,
+        params: Value,
+    },
     Relayed(Box<Relayed>),
+    /// A question that there is nobody to ask.
+    Decline,
     Refuse(ErrorObject),
 }
 
@@ -140,12 +152,23 @@ impl Requests {
 
     fn understand(&self, method: String, params: Option<&RawValue>) -> Work {
         let sessions = &self.client.sessions;
-        let parent = named_session(params).and_then(|id| sessions.parent(&id));
-        let adopted = parent.and_then(|parent| with_session(params?.get(), &parent));
-        let params = adopted.as_deref().or(params);
         let refuse = |error| Work::Refuse(error);
-        let asks = ["session/request_permission", "elicitation/create"];
-        let relay = match asks.contains(&method.as_str()) {
+        let is_ask = ["session/request_permission", "elicitation/create"].contains(&&*method);
+        let named = named_session(params);
+        let adopted = match &named {
+            Some(id) => {
+                let parent = sessions.parent(id);
+                parent.and_then(|parent| with_session(params?.get(), &parent))
+            }
+            None if is_ask => {
+                let parent = sessions.at_work();
+                parent.and_then(|parent| in_session(params?.get(), &parent))
+            }
+            None => None,
+        };
+        let is_nobodys = named.is_none() && adopted.is_none();
+        let params = adopted.as_deref().or(params);
+        let relay = match is_ask {
             true => None,
             false => sessions.relay(named_session(params).as_deref(), &method),
         };
@@ -162,6 +185,7 @@ impl Requests {
                 Ok(permission) => Work::Permission(Box::new(permission)),
                 Err(error) => refuse(error),
             },
+            "elicitation/create" if is_nobodys => Work::Decline,
             "elicitation/create" => match Question::read(sessions, params) {
                 Ok(question) => Work::Question(Box::new(question)),
                 Err(error) => refuse(error),
@@ -204,6 +228,7 @@ impl Requests {
             }
             Work::Terminal { method, params } => self.terminal(&method, &params).await?,
             Work::Relayed(relayed) => return self.relay(*relayed).await,
+            Work::Decline => elicitation::declined(),
             Work::Refuse(error) => return Err(error),
         };
         to_raw_value(&result).map_err(unwritten)
@@ -217,6 +242,7 @@ impl Requests {
             params,
         } = relayed;
         let values = parsed(params.as_deref());
+        self.check_place(&method, &values).await?;
         let act = match method.as_str() {
             "fs/write_text_file" => Some(grants::write(&values)),
             "terminal/create" => Some(grants::run(&values)),
@@ -231,14 +257,30 @@ impl Requests {
         relay.ask(method, params.as_deref()).await
     }
 
+    /// In a session that works in the workspace nothing lies elsewhere, whoever does it. Where one works in a folder of the
+    /// editor's, the editor knows which others belong to it.
+    async fn check_place(&self, method: &str, values: &Value) -> Result<(), ErrorObject> {
+        let session = convert::text(values, "sessionId").unwrap_or_default();
+        let cwd = self.client.sessions.cwd(session);
+        if !cwd.is_some_and(|cwd| self.files.is_workspace(&cwd)) {
+            return Ok(());
+        }
+        match method {
+            "fs/read_text_file" | "fs/write_text_file" => {
+                self.files.check(&self.tasks, values).await
+            }
+            "terminal/create" => self.terminals.check(values),
+            _ => Ok(()),
+        }
+    }
+
     async fn terminal(&self, method: &str, params: &Value) -> Result<Value, ErrorObject> {
         let terminals = &self.terminals;
         match method {
             "terminal/create" => {
                 let session = convert::text(params, "sessionId").unwrap_or_default();
-                let cwd = self.client.sessions.cwd(session).ok_or_else(|| {
-                    ErrorObject::invalid_params(format!("there is no session {session:?}"))
-                })?;
+                let cwd = self.client.sessions.cwd(session);
+                let cwd = cwd.ok_or_else(|| grants::unknown(session))?;
                 terminals.check(params)?;
                 grants::permit(&self.client.sessions, params, grants::run(params)).await?;
                 terminals.create(session, &cwd, params).await

@@ -286,14 +286,12 @@ impl Sessions {
         if table.open.contains_key(id) || table.past.iter().any(|past| past == id) {
             return None;
         }
-        let mut working = table
-            .open
-            .iter()
-            .filter(|(_, session)| session.lenders.is_in_turn());
-        match (working.next(), working.next()) {
-            (Some((id, _)), None) => Some(id.clone()),
-            (None, _) | (Some(_), Some(_)) => None,
-        }
+        table.at_work()
+    }
+
+    /// The session that is at work, if that is one alone: whoever is asked something that names no session is asked there.
+    pub(crate) fn at_work(&self) -> Option<String> {
+        self.lock().at_work()
     }
 
     /// Lets a client stand in for this machine in a session.
@@ -409,6 +407,17 @@ impl Sessions {
 
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn at_work(&self) -> Option<String> {
+        let open = self.open.iter();
+        let mut working = open.filter(|(_, session)| session.lenders.is_in_turn());
+        match (working.next(), working.next()) {
+            (Some((id, _)), None) => Some(id.clone()),
+            (None, _) | (Some(_), Some(_)) => None,
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::{io::AsyncReadExt, net::unix::pipe::Receiver, sync::watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::{convert, failure::RESOURCE_NOT_FOUND, files::Workspace};
+use crate::{command, convert, failure::RESOURCE_NOT_FOUND, files::Workspace};
 
 mod tail;
 
@@ -287,7 +287,7 @@ impl Terminal {
     }
 }
 
-/// What to run. Some agents send a whole command line as the command; that is for a shell.
+/// What to run; a whole command line is for a shell.
 fn command_line(params: &Value) -> Result<(String, Vec<String>), ErrorObject> {
     let command = convert::text(params, "command")
         .filter(|command| !command.trim().is_empty())
@@ -298,8 +298,7 @@ fn command_line(params: &Value) -> Result<(String, Vec<String>), ErrorObject> {
         .iter()
         .filter_map(|arg| arg.as_str().map(str::to_owned))
         .collect();
-    let special = |letter: char| letter.is_whitespace() || "|&;<>()$`\"'*?#~".contains(letter);
-    if args.is_empty() && command.contains(special) {
+    if args.is_empty() && command::is_for_a_shell(command) {
         let line = vec!["-c".to_owned(), command.to_owned()];
         return Ok(("/bin/sh".to_owned(), line));
     }

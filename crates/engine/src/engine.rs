@@ -356,12 +356,17 @@ impl Engine {
         shown(name.as_str(), handle.ask(command).await?)
     }
 
-    /// Lets go of a client's process. With `cleanup` an ephemeral workspace goes too; says whether it did.
-    pub async fn detach(&self, name: &str, cleanup: bool) -> Result<bool, EngineError> {
+    /// Lets go of a client's process, or of this one alone. With `cleanup` an ephemeral workspace goes too; says whether it did.
+    pub async fn detach(
+        &self,
+        name: &str,
+        pid: Option<u32>,
+        cleanup: bool,
+    ) -> Result<bool, EngineError> {
         let handle = self.handle(name)?;
         let ephemeral = handle.record().policy == WorkspacePolicy::Ephemeral;
         let cleanup = cleanup && ephemeral;
-        handle.ask(Command::Detach { cleanup }).await?;
+        handle.ask(Command::Detach { cleanup, pid }).await?;
         Ok(cleanup)
     }
 

@@ -94,13 +94,13 @@ fn next_value(text: &[u8]) -> Option<(&str, &[u8])> {
     (!after.is_empty()).then(|| (value.get(), after))
 }
 
-/// The members at the end of an object, from the last one back to the first that is not short and plain.
+/// The members at the end of an object, from the last one back to the first that does not begin here.
 fn last_members(tail: &[u8]) -> Vec<Member> {
     let mut members = Vec::new();
     let Some(mut rest) = tail.trim_ascii_end().strip_suffix(b"}") else {
         return members;
     };
-    while let Some((value, before)) = last_scalar(rest) {
+    while let Some((value, before)) = last_value(rest) {
         let Some(before) = before.trim_ascii_end().strip_suffix(b":") else {
             break;
         };
@@ -118,6 +118,24 @@ fn last_members(tail: &[u8]) -> Vec<Member> {
         rest = before;
     }
     members
+}
+
+/// The value that the text ends with, and what comes before it.
+fn last_value(text: &[u8]) -> Option<(&str, &[u8])> {
+    let text = text.trim_ascii_end();
+    let opening = match text.last()? {
+        b'}' => b'{',
+        b']' => b'[',
+        _ => return last_scalar(text),
+    };
+    // The shortest end that is a value: anything shorter begins within it, and has an end too many.
+    let begins = (0..text.len()).rev().filter(|at| text[*at] == opening);
+    let mut ends = begins.map(|at| text.split_at(at));
+    ends.find_map(|(before, value)| {
+        let value = std::str::from_utf8(value).ok()?;
+        serde_json::from_str::<&RawValue>(value).ok()?;
+        Some((value, before))
+    })
 }
 
 /// The number, word or text without escapes that the text ends with, and what comes before it.
@@ -167,6 +185,16 @@ mod tests {
                 r#"{"id":7,"result":{"t":""#,
                 r#""},"jsonrpc":"2.0"}"#,
                 Seems::Response,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","result":{"t":""#,
+                r#""},"id":7,"_meta":{"a":[1,{"b":"}{"}],"id":8}}"#,
+                Seems::Response,
+            ),
+            (
+                r#"{"params":{"t":""#,
+                r#""},"id":7,"method":"m","x":[],"y":{}}"#,
+                Seems::Request,
             ),
             (
                 r#"{"error":{"code":1,"message":""#,

@@ -33,6 +33,25 @@ impl Store {
         self.reader().read("a session", read).await
     }
 
+    /// Sessions of an agent that are over, by their last activity, the newest first; so many at most.
+    pub async fn ended_sessions(
+        &self,
+        agent: &str,
+        max: usize,
+    ) -> Result<Vec<SessionRow>, StoreError> {
+        let agent = agent.to_owned();
+        let max = i64::try_from(max).unwrap_or(i64::MAX);
+        let read = move |connection: &Connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT id, agent, live, record FROM sessions WHERE live = 0 AND agent = ?1
+                 ORDER BY record ->> '$.lastActivityAt' DESC LIMIT ?2",
+            )?;
+            let rows = statement.query_map(params![agent, max], session_row)?;
+            rows.collect()
+        };
+        self.reader().read("the sessions of an agent", read).await
+    }
+
     /// Those of the sessions that there are.
     pub async fn sessions_of(&self, ids: Vec<String>) -> Result<Vec<SessionRow>, StoreError> {
         let read = move |connection: &Connection| {

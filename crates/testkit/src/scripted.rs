@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 use crate::TestDaemon;
 
 /// A prompt is carried out as it is, with `send`, `raw`, `say` and `end` at hand; `answered` is called with each answer to what it
-/// asked, and says it and ends the turn unless the prompt has another. Requests that it does not know are given back.
+/// asked, and says it and ends the turn unless the prompt has another. Requests that it does not know are given back. From then on
+/// `on` may say what becomes of a request of some method.
 const PROGRAM: &str = r#"
 import json, os, sys, time
 hello = json.loads(sys.argv[1])
 got = open("got", "a")
-count, turn, session = 0, None, None
+count, turn, session, on = 0, None, None, {}
 def raw(text):
     print(text, flush=True)
 def send(**message):
@@ -31,7 +32,9 @@ for line in sys.stdin:
     got.flush()
     message = json.loads(line)
     method, id, params = message.get("method"), message.get("id"), message.get("params")
-    if method == "initialize":
+    if method in on:
+        on[method](id, params)
+    elif method == "initialize":
         send(id=id, result={"protocolVersion": 1, "agentCapabilities": {}, **hello})
     elif method == "session/new":
         count += 1

@@ -30,6 +30,8 @@ pub struct Folders {
 pub struct FolderRewriter {
     folders: Folders,
     state: State,
+    /// Whether the line has begun with the mark of a batch.
+    batch: bool,
     method: Method,
     /// The text of the name or the method being read, as it stands there.
     word: Vec<u8>,
@@ -131,6 +133,8 @@ enum State {
     Colon(Level, Member),
     Value(Level, Member),
     Inside(Level, Member, Within),
+    /// In something of a batch that is no message.
+    Skipped(Within),
 }
 
 impl Folders {
@@ -152,6 +156,7 @@ impl FolderRewriter {
         Self {
             folders,
             state: State::Start,
+            batch: false,
             method: Method::Unknown,
             word: Vec::new(),
             flow: Flow::Passing,
@@ -206,6 +211,7 @@ impl FolderRewriter {
         let at = at + skipped;
         if chunk[at] == b'\n' {
             self.end_message(chunk, at);
+            self.batch = false;
             return at + 1;
         }
         self.read(chunk, at)
@@ -224,7 +230,7 @@ impl FolderRewriter {
         let byte = chunk[at];
         let blank = matches!(byte, b' ' | b'\t' | b'\r');
         match self.state {
-            State::Start if is_before_a_message(byte) => {}
+            State::Start if is_before_a_message(byte) => self.batch |= byte == b'[',
             State::Start if byte == b'{' => self.state = State::Members(Level::Message),
             State::Members(level) => match byte {
                 b'"' => {
@@ -249,8 +255,30 @@ impl FolderRewriter {
             State::Inside(level, member, within) => {
                 return self.read_value(chunk, at, level, member, within);
             }
+            State::Start if self.batch => {
+                self.state = State::Skipped(match byte {
+                    b'"' => Within::Text { depth: 0 },
+                    _ => Within::Scalar,
+                });
+            }
+            State::Skipped(within) => return self.skip(within, byte, at),
             State::Start | State::Rest => self.state = State::Rest,
         }
+        at + 1
+    }
+
+    /// Reads one byte of what is no message, in a batch that may have some; gives where to go on.
+    fn skip(&mut self, within: Within, byte: u8, at: usize) -> usize {
+        self.state = match (within, byte) {
+            (Within::Scalar, b',' | b']' | b'{') => {
+                self.state = State::Start;
+                return at; // It belongs to what comes after.
+            }
+            (Within::Text { .. }, b'"') => State::Start,
+            (Within::Text { depth }, b'\\') => State::Skipped(Within::Escape { depth }),
+            (Within::Escape { depth }, _) => State::Skipped(Within::Text { depth }),
+            (within, _) => State::Skipped(within),
+        };
         at + 1
     }
 

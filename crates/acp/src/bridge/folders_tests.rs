@@ -88,6 +88,7 @@ fn everything_else_passes_byte_for_byte() {
         br#"{"method":"session/new","params":null,"cwd":"/me"}"#,
         br#"{"method":["session/new"],"params":{"cwd":"/me"}}"#,
         br#"[{"method":"session/prompt","params":{"cwd":"/me"}},{"params":{"cwd":"/me"}}]"#,
+        br#"["{\"method\":\"session/new\",\"params\":{\"cwd\":\"/me\"}}"]"#,
         br#"session/new {"method":"session/new","params":{"cwd":"/me"}}"#,
         br#"{"method":"session/new" "params":{"a":1}}"#,
         br#"{"params":{"cwd":"/m"#,
@@ -127,6 +128,10 @@ fn no_second_name_no_batch_and_nothing_that_readers_trim_leads_a_folder_past_the
         (
             r#"[{"params":{"cwd":"/held"}},{"method":"session/new","params":{"cwd":"/me"}}]"#,
             r#"[{"params":{"cwd":"/held"}},{"method":"session/new","params":{"cwd":"/new \"w\""}}]"#,
+        ),
+        (
+            r#"[null,{"method":"session/new","params":{"cwd":"/me"}},1, "x]\"{" ,[2],{"method":"session/load","params":{"cwd":"/me"}}]"#,
+            r#"[null,{"method":"session/new","params":{"cwd":"/new \"w\""}},1, "x]\"{" ,[2],{"method":"session/load","params":{"cwd":"/loaded"}}]"#,
         ),
         (
             "\u{feff}\u{a0}\u{b}{\"method\":\"session/load\",\"params\":{\"cwd\":\"/me\"}}",

@@ -1,7 +1,7 @@
 //! One editor's connection: requests are answered here, by its rooms, or by the agent itself.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     future::poll_fn,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     task::Poll,
@@ -12,7 +12,7 @@ use domain::{
     Name,
     session::{ClientId, WhenBusy},
 };
-use engine::{About, DriverError, Engine, Expects, NativeAnswer, NativeMessage};
+use engine::{About, AttachAs, DriverError, Engine, Expects, NativeAnswer, NativeMessage};
 use jsonrpc::{ErrorObject, Id, Incoming, Peer, Received, Request, Responder};
 use platform::Tasks;
 use serde_json::{
@@ -37,6 +37,9 @@ const REQUESTS_MAX: usize = 256;
 
 /// What an editor that closes its side at once still gets answers to: requests under way, but no turn is waited for.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
+
+/// Requests that are given up let go of their places at once.
+const LAST_PLACES: Duration = Duration::from_secs(5);
 
 /// An editor, and the agent that it shall have.
 #[derive(Debug)]
@@ -96,6 +99,7 @@ pub async fn serve(editor: Editor) {
         tasks,
         abilities: OnceLock::new(),
         rooms: Mutex::default(),
+        entering: Mutex::default(),
         line: Line::default(),
         running: Mutex::default(),
         places: Arc::new(Semaphore::new(REQUESTS_MAX)),
@@ -133,6 +137,8 @@ pub(super) struct Face {
     pub(super) tasks: Tasks,
     abilities: OnceLock<Abilities>,
     rooms: Mutex<HashMap<String, Room>>,
+    /// Sessions that the editor is attached to and not in a room of yet, with how often it opens each.
+    entering: Mutex<HashMap<String, usize>>,
     /// For messages that belong to no session.
     line: Line,
     /// What withdraws each request that is carried out.
@@ -154,9 +160,41 @@ impl Face {
         })
     }
 
+    /// Attaches the editor to a session that it opens. Whoever does so ends it with [`Face::enter`] or [`Face::turn_back`];
+    /// what is cut off in between ends when the editor leaves.
+    pub(super) async fn attach(&self, id: &str) -> Result<(), ErrorObject> {
+        *self.entering().entry(id.to_owned()).or_default() += 1;
+        let client = AttachAs {
+            client: self.client(),
+            answers: (self.asks == Asks::Relayed).into(),
+        };
+        let attached = self.engine.sessions().attach(id, client).await;
+        attached.map(drop).map_err(|error| error::of_engine(&error))
+    }
+
     pub(super) fn enter(&self, shown: String, room: Room) {
+        let id = room.id.clone();
         if let Some(before) = self.rooms().insert(shown, room) {
             before.replaced.cancel();
+        }
+        self.has_entered(&id);
+    }
+
+    /// The session did not open: nobody is in it, unless the same editor was before or gets in by another request.
+    pub(super) async fn turn_back(&self, id: &str) {
+        let last = self.has_entered(id);
+        if last && !self.rooms().values().any(|room| room.id == id) {
+            self.engine.sessions().detach(id, self.client()).await;
+        }
+    }
+
+    /// One request fewer opens this session; says whether it was the last.
+    fn has_entered(&self, id: &str) -> bool {
+        let mut entering = self.entering();
+        let left = entering.get(id).map_or(0, |times| times - 1);
+        match left {
+            0 => entering.remove(id).is_some(),
+            left => entering.insert(id.to_owned(), left).is_none(),
         }
     }
 
@@ -372,18 +410,25 @@ impl Face {
         let shown = opening::required_session(params)?;
         let sessions = self.engine.sessions();
         let own = opening::find(self, &shown).await?;
+        let driver = || {
+            let driver = sessions.driver(&self.agent);
+            driver.map_err(|error| error::of_engine(&error))
+        };
         let (driver, conversation) = match &own {
+            // It need not be open for that; one that is over stays so if the agent refuses.
             Some(id) => {
-                opening::reopen(self, id).await?;
-                let opened = sessions.open(id).await;
-                let open = opened.map_err(|error| error::of_opening(&error))?;
-                (open.driver, Some(open.conversation))
+                let conversation = sessions.conversation(id).await;
+                match conversation.map_err(|error| error::of_engine(&error))? {
+                    Some(conversation) => (driver()?, Some(conversation)),
+                    None => {
+                        let opened = sessions.open(id).await;
+                        let open = opened.map_err(|error| error::of_opening(&error))?;
+                        (open.driver, Some(open.conversation))
+                    }
+                }
             }
             // One that only the agent knows.
-            None => {
-                let driver = sessions.driver(&self.agent);
-                (driver.map_err(|error| error::of_engine(&error))?, None)
-            }
+            None => (driver()?, None),
         };
         let message = NativeMessage {
             conversation,
@@ -444,19 +489,27 @@ impl Face {
     /// The editor has gone: what it asked for is carried through, and its sessions wait for the next client.
     async fn leave(&self) {
         let all = u32::try_from(REQUESTS_MAX).unwrap_or(u32::MAX);
-        let answered = self.places.acquire_many(all);
+        let answered = || self.places.acquire_many(all);
         // An agent that takes longer has nobody to answer.
-        drop(tokio::time::timeout(LAST_ANSWERS, answered).await);
+        drop(tokio::time::timeout(LAST_ANSWERS, answered()).await);
         self.tasks.cancel();
+        // Once every place is free nobody attaches to anything any more.
+        drop(tokio::time::timeout(LAST_PLACES, answered()).await);
         let rooms = std::mem::take(&mut *self.rooms());
-        for room in rooms.into_values() {
-            self.engine.sessions().detach(&room.id, self.client()).await;
+        let entering = std::mem::take(&mut *self.entering());
+        let inside: BTreeSet<String> = rooms.into_values().map(|room| room.id).collect();
+        for id in inside.into_iter().chain(entering.into_keys()) {
+            self.engine.sessions().detach(&id, self.client()).await;
         }
         let _ = tokio::time::timeout(Duration::from_secs(1), self.peer.flush()).await;
     }
 
     fn rooms(&self) -> MutexGuard<'_, HashMap<String, Room>> {
         self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn entering(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.entering.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn running(&self) -> MutexGuard<'_, HashMap<Id, CancellationToken>> {

@@ -17,6 +17,9 @@ const VERSION: u64 = 1;
 /// What the daemon can with any agent's sessions, whatever the agent itself can.
 const SESSION_ABILITIES: [&str; 3] = ["list", "resume", "close"];
 
+/// Letters of the name of an editor: it is kept with every turn.
+const NAME_MAX: usize = 80;
+
 /// What is not passed on: the agent would open a conversation that nobody here knows.
 const FORK: &str = "fork";
 
@@ -68,9 +71,7 @@ pub(super) fn read(params: Option<&RawValue>) -> Result<Abilities, ErrorObject> 
     }
     let is = |value: &Value| value.as_bool() == Some(true);
     Ok(Abilities {
-        name: convert::text(&said["clientInfo"], "name")
-            .unwrap_or("editor")
-            .to_owned(),
+        name: name(convert::text(&said["clientInfo"], "name")),
         reads_files: is(&capabilities["fs"]["readTextFile"]),
         writes_files: is(&capabilities["fs"]["writeTextFile"]),
         terminals: is(&capabilities["terminal"]),
@@ -78,6 +79,12 @@ pub(super) fn read(params: Option<&RawValue>) -> Result<Abilities, ErrorObject> 
         addresses: capabilities["elicitation"]["url"].is_object(),
         notices: capabilities["session"]["notices"].is_object(),
     })
+}
+
+/// What an editor calls itself, or the beginning of it.
+fn name(said: Option<&str>) -> String {
+    let said = said.unwrap_or("editor");
+    said.chars().take(NAME_MAX).collect()
 }
 
 /// The agent's own answer with what the daemon adds; one made up for an agent that speaks another protocol.
@@ -155,6 +162,8 @@ mod tests {
         assert!(refused.message.contains("only version 1"), "{refused}");
         let both = json!({ "protocolVersion": 2, "clientCapabilities": { "terminal": true } });
         assert!(read(Some(&raw(&both))).unwrap().terminals);
+        let long = json!({ "protocolVersion": 1, "clientInfo": { "name": "é".repeat(5000) } });
+        assert_eq!(read(Some(&raw(&long))).unwrap().name, "é".repeat(80));
         let acts = read(Some(&raw(&both))).unwrap().acts();
         assert_eq!(acts.len(), 5, "{acts:?}");
     }

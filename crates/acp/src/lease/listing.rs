@@ -1,4 +1,5 @@
-//! `session/list`: the sessions that the daemon keeps for this agent, and after them those that only the agent knows.
+//! `session/list`: the sessions that the daemon keeps for this agent, over or not, and after them those that only the agent
+//! knows.
 
 use std::path::Path;
 
@@ -11,8 +12,10 @@ use serde_json::{
 };
 
 use super::{
+    error,
     face::{Face, Folder},
     line::Line,
+    opening,
 };
 use crate::{convert, members::Members, requests::parsed};
 
@@ -30,7 +33,7 @@ pub(super) async fn list(
     params: Option<&RawValue>,
 ) -> Result<Box<RawValue>, ErrorObject> {
     let wanted = parsed(params);
-    let threads = face.engine.sessions().threads(&face.agent);
+    let threads = threads(face).await?;
     let folder = folder(face, &wanted);
     let mut members = Members::read(params.map_or("{}", RawValue::get)).unwrap_or_default();
     if folder.is_none() {
@@ -70,6 +73,24 @@ pub(super) async fn list(
         answer["nextCursor"] = cursor.clone();
     }
     to_raw_value(&answer).map_err(|error| ErrorObject::internal(error.to_string()))
+}
+
+/// Every session of ours that can be loaded: those that are not over, then those that can go on.
+async fn threads(face: &Face) -> Result<Vec<Thread>, ErrorObject> {
+    let sessions = face.engine.sessions();
+    let mut threads = sessions.threads(&face.agent);
+    if !opening::may_reopen(face)? {
+        return Ok(threads);
+    }
+    let past = sessions.past_threads(&face.agent).await;
+    let mut past = past.map_err(|error| error::of_engine(&error))?;
+    // A conversation that goes on in another session is that one's.
+    past.retain(|past| {
+        let mut going_on = threads.iter();
+        !going_on.any(|thread| thread.conversation == past.conversation)
+    });
+    threads.extend(past);
+    Ok(threads)
 }
 
 /// An editor asks for the sessions of its folder. Where sessions work in the workspace, whatever folder the editor names,

@@ -4,8 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use domain::{session::Lease, turn::Raw};
 use engine::{
-    About, AttachAs, Clash, CreateSession, EngineError, Lent, NativeOpen, NativeSession,
-    OpenConversation,
+    About, Clash, CreateSession, EngineError, Lent, NativeOpen, NativeSession, OpenConversation,
 };
 use jsonrpc::{ErrorObject, Responder};
 use serde_json::{Value, value::RawValue};
@@ -16,7 +15,10 @@ use super::{
     room::{self, Beginning, Inbox, Replay, Room},
     servers,
 };
-use crate::{convert, members::Members, requests::parsed, sessions::named_session};
+use crate::{
+    convert, failure::RESOURCE_NOT_FOUND, members::Members, requests::parsed,
+    sessions::named_session,
+};
 
 /// The longest prompt in words: what is larger belongs into a file of the workspace.
 const PROMPT_MAX: usize = 1024 * 1024;
@@ -65,7 +67,10 @@ pub(super) async fn take_up(
     };
     let view = match face.engine.sessions().get(&room.id).await {
         Ok(view) => view,
-        Err(error) => return reply(responder, Err(error::of_engine(&error))).await,
+        Err(error) => {
+            face.turn_back(&room.id).await;
+            return reply(responder, Err(error::of_engine(&error))).await;
+        }
     };
     let beginning = match (way, view.asks) {
         (Way::Resume, 0) => {
@@ -140,10 +145,11 @@ async fn new_session(face: &Face, params: Option<&RawValue>) -> Result<Entered, 
     let wanted = Wanted::read(face, "session/new", params)?;
     let id = create(face, &wanted, None).await?;
     let (room, inbox) = Room::new(id.clone(), wanted.acts(face));
-    attach(face, &id).await?;
-    let open = match open(face, &room, For::Working).await {
+    let opened = attach_and_open(face, &room, For::Working, None).await;
+    let open = match opened {
         Ok(open) => open,
         Err(error) => {
+            face.turn_back(&id).await;
             let _ = face.engine.sessions().close(&id).await; // Nobody has seen it.
             return Err(error);
         }
@@ -168,28 +174,43 @@ async fn earlier_session(
         None => (create(face, &wanted, Some(shown.clone())).await?, true),
     };
     let (room, inbox) = Room::new(id.clone(), wanted.acts(face));
-    attach(face, &id).await?;
-    if !foreign {
-        // Whoever takes it up brings servers and settings, as one who begins does.
-        face.engine
-            .sessions()
-            .reword(&id, wanted.open.clone())
-            .await;
-    }
-    let opened = open(face, &room, For::Looking).await;
-    let known = opened
-        .as_ref()
-        .is_ok_and(|open| !foreign || open.conversation == shown);
-    if foreign && !known {
-        let _ = face.engine.sessions().close(&id).await; // The agent does not know it, and neither do we.
-        return Err(opened
-            .err()
-            .unwrap_or_else(|| error::unknown_session(&shown)));
-    }
-    let open = opened?;
+    // Whoever takes it up brings servers and settings, as one who begins does.
+    let reworded = (!foreign).then(|| wanted.open.clone());
+    let opened = attach_and_open(face, &room, For::Looking, reworded).await;
+    let opened = match opened {
+        Ok(open) if foreign && open.conversation != shown => Err(error::unknown_session(&shown)),
+        Err(error) if foreign && error.code == RESOURCE_NOT_FOUND => {
+            Err(error::unknown_session(&shown))
+        }
+        opened => opened,
+    };
+    let open = match opened {
+        Ok(open) => open,
+        Err(error) => {
+            face.turn_back(&id).await;
+            if foreign {
+                let _ = face.engine.sessions().close(&id).await; // The agent does not know it, and neither do we.
+            }
+            return Err(error);
+        }
+    };
     wanted.tell_refusals(face, &id);
     let said = open.driver.said(About::Conversation(&open.conversation));
     Ok((room, inbox, answer(said.as_ref(), None)))
+}
+
+/// The conversation of a room that the editor is about to enter.
+async fn attach_and_open(
+    face: &Face,
+    room: &Room,
+    wanted: For,
+    reworded: Option<NativeOpen>,
+) -> Result<OpenConversation, ErrorObject> {
+    face.attach(&room.id).await?;
+    if let Some(open) = reworded {
+        face.engine.sessions().reword(&room.id, open).await;
+    }
+    open(face, room, wanted).await
 }
 
 /// The session of ours that the editor means: by our id, or by the one it has in the agent.
@@ -205,28 +226,40 @@ pub(super) async fn find(face: &Face, shown: &str) -> Result<Option<String>, Err
     if let Some(thread) = known.next() {
         return Ok(Some(thread.view.session_id));
     }
-    let driver = sessions.driver(&face.agent);
-    let driver = driver.map_err(|error| error::of_engine(&error))?;
-    match driver.said(About::Agent) {
-        Some(hello) if takes_up(&hello) => Ok(None),
+    match hello(face)? {
+        Some(hello) if takes_up(&hello) => {
+            // One of ours that is over goes on as what it was.
+            let past = sessions.past_threads(&face.agent).await;
+            let past = past.map_err(|error| error::of_engine(&error))?;
+            let mut past = past.into_iter();
+            let known = past.find(|thread| thread.conversation.as_deref() == Some(shown));
+            Ok(known.map(|thread| thread.view.session_id))
+        }
         Some(_) | None => Err(error::unknown_session(shown)),
     }
 }
 
+/// What the agent said when it was connected.
+fn hello(face: &Face) -> Result<Option<Raw>, ErrorObject> {
+    let driver = face.engine.sessions().driver(&face.agent);
+    let driver = driver.map_err(|error| error::of_engine(&error))?;
+    Ok(driver.said(About::Agent))
+}
+
+/// Whether a session that is over may go on; of an agent that does not say, it may.
+pub(super) fn may_reopen(face: &Face) -> Result<bool, ErrorObject> {
+    Ok(hello(face)?.is_none_or(|hello| takes_up(&hello)))
+}
+
 /// A session that was closed is not deleted: it goes on, if its agent can take up the conversation.
-pub(super) async fn reopen(face: &Face, id: &str) -> Result<(), ErrorObject> {
+async fn reopen(face: &Face, id: &str) -> Result<(), ErrorObject> {
     let sessions = face.engine.sessions();
     let view = sessions.get(id).await;
     let view = view.map_err(|error| error::of_engine(&error))?;
     if matches!(view.state, Lease::Active | Lease::Idle) {
         return Ok(());
     }
-    let driver = sessions.driver(&face.agent);
-    let driver = driver.map_err(|error| error::of_engine(&error))?;
-    if driver
-        .said(About::Agent)
-        .is_some_and(|hello| !takes_up(&hello))
-    {
+    if !may_reopen(face)? {
         return Err(error::over_for_good(id));
     }
     let reopened = sessions.reopen(id).await;
@@ -266,15 +299,6 @@ async fn create(
     Ok(created
         .map_err(|error| error::of_engine(&error))?
         .session_id)
-}
-
-async fn attach(face: &Face, id: &str) -> Result<(), ErrorObject> {
-    let client = AttachAs {
-        client: face.client(),
-        answers: (face.asks == Asks::Relayed).into(),
-    };
-    let attached = face.engine.sessions().attach(id, client).await;
-    attached.map(drop).map_err(|error| error::of_engine(&error))
 }
 
 /// The agent's answer to the request that opened its conversation, for the editor's own session.

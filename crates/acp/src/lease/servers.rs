@@ -7,7 +7,11 @@ use domain::{
 use engine::Sessions;
 use serde_json::{Value, json, value::RawValue};
 
-use crate::{convert, members::Members};
+use crate::{
+    command::{self, quoted},
+    convert,
+    members::Members,
+};
 
 /// Params of a request that opens a session, with only the servers that are allowed, and words about the others.
 #[derive(Debug)]
@@ -106,69 +110,10 @@ fn act(title: &str, kind: ToolKind, input: &Value) -> ToolCall {
     }
 }
 
-/// The command as a shell would be given it, which is how rules read commands: with the variables that decide what it runs, so
-/// that a rule for the command alone does not let them in. Others may be secrets, and are nobody's business here.
+/// The command with what decides what it runs: variables, and a folder of its own.
 fn command_line(server: &Value) -> String {
-    let command = convert::text(server, "command").unwrap_or_default();
-    let args = server["args"].as_array().into_iter().flatten();
-    let args = args.map(|arg| match arg {
-        Value::String(text) => quoted(text),
-        // What an agent makes of it is not known.
-        other => quoted(&format!("{other} $(no text)")),
-    });
-    let variables = server["env"].as_array().into_iter().flatten();
-    let telling = variables.filter_map(|variable| {
-        let name = convert::text(variable, "name")?;
-        let value = convert::text(variable, "value").unwrap_or_default();
-        decides_what_runs(name).then(|| format!("{name}={}", quoted(value)))
-    });
-    let folder = convert::text(server, "cwd").map(|folder| format!("cd {} &&", quoted(folder)));
-    let words = folder.into_iter().chain(telling);
-    let words = words.chain(std::iter::once(quoted(command))).chain(args);
-    words.collect::<Vec<_>>().join(" ")
-}
-
-/// Variables by which loaders, shells and interpreters are made to run something else.
-fn decides_what_runs(name: &str) -> bool {
-    const NAMES: [&str; 14] = [
-        "PATH",
-        "NODE_OPTIONS",
-        "NODE_PATH",
-        "BASH_ENV",
-        "ENV",
-        "SHELL",
-        "IFS",
-        "RUBYOPT",
-        "RUBYLIB",
-        "PERL5OPT",
-        "PERL5LIB",
-        "JAVA_TOOL_OPTIONS",
-        "_JAVA_OPTIONS",
-        "HOME",
-    ];
-    const BEGINNINGS: [&str; 7] = [
-        "LD_",
-        "DYLD_",
-        "PYTHON",
-        "GIT_",
-        "NPM_CONFIG_",
-        "npm_config_",
-        "UV_",
-    ];
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    NAMES.contains(&name)
-        || BEGINNINGS
-            .iter()
-            .any(|beginning| name.starts_with(beginning))
-        || !name.bytes().all(plain)
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=@%+,".contains(&byte);
-    if !word.is_empty() && word.bytes().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    let folder = convert::text(server, "cwd").map(|folder| format!("cd {} && ", quoted(folder)));
+    format!("{}{}", folder.unwrap_or_default(), command::line(server))
 }
 
 #[cfg(test)]
@@ -198,7 +143,6 @@ mod tests {
         let variables = json!([{ "name": "TOKEN", "value": "secret" }, { "name": "LD_PRELOAD", "value": "/x.so" }]);
         let server = json!({ "command": "npx", "args": ["a"], "env": variables, "cwd": "/e" });
         assert_eq!(line(server), "cd /e && LD_PRELOAD=/x.so npx a");
-        assert!(line(json!({ "command": "npx", "args": [["a"]] })).contains("$("));
         assert!(admitted.refused[1].contains("far") && admitted.refused[1].contains("no fetch"));
     }
 
@@ -219,11 +163,5 @@ mod tests {
             r#"{"cwd":"/p","mcpServers":[],"_meta":{"x":1,"claudeCode":{"y":2}}}"#
         );
         assert_eq!(admitted.refused.len(), 2, "{:?}", admitted.refused);
-    }
-
-    #[test]
-    fn a_command_is_read_as_the_words_it_has() {
-        let server = json!({ "command": "/bin/sh", "args": ["-c", "a; b", ""] });
-        assert_eq!(command_line(&server), "/bin/sh -c 'a; b' ''");
     }
 }

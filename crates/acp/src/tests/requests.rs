@@ -133,7 +133,7 @@ async fn requests_that_make_no_sense_are_refused_in_words() {
         ),
         (
             "elicitation/create",
-            json!({ "requestId": 1, "mode": "form", "message": "?" }),
+            json!({ "sessionId": "x", "mode": "form", "message": "?" }),
         ),
         (
             "elicitation/create",
@@ -252,4 +252,57 @@ async fn what_the_agent_has_us_do_is_asked_about_unless_it_was_allowed() {
     tokio::join!(async { asked.await.unwrap() }, answered);
     fake.call("fs/write_text_file", write).await.unwrap();
     assert!(path.exists());
+}
+
+#[tokio::test]
+async fn a_file_is_read_for_a_session_that_is_open_and_for_no_other() {
+    let scene = Scene::new();
+    std::fs::write(scene.path().join("a.txt"), "words").unwrap();
+    let (_driver, fake, _seat) = with_session(&scene).await;
+    let read = |params: Value| fake.call("fs/read_text_file", params);
+    let own = read(json!({ "sessionId": "s", "path": "a.txt" })).await;
+    assert_eq!(own, Ok(json!({ "content": "words" })));
+    for params in [
+        json!({ "sessionId": "nobody", "path": "a.txt" }),
+        json!({ "path": "a.txt" }),
+    ] {
+        let (code, message) = read(params).await.unwrap_err();
+        assert!(
+            code == -32602 && message.contains("no session"),
+            "{message}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_names_no_session_is_asked_where_a_turn_runs_and_else_declined() {
+    let scene = Scene::new();
+    let (driver, mut fake, mut seat) = with_session(&scene).await;
+    let params = json!({ "requestId": 7, "mode": "url", "elicitationId": "e", "url": "https://x.test/", "message": "Sign in" });
+    let declined = fake.call("elicitation/create", params.clone()).await;
+    assert_eq!(declined, Ok(json!({ "action": "decline" })));
+    let cancel = CancellationToken::new();
+    let running = prompt(&driver, "s", "hello", &cancel);
+    let asked = fake.request("session/prompt").await;
+    let asking = tokio::spawn(fake.peer.call("elicitation/create", &params));
+    let ask = seat.ask().await;
+    let raw: Value = serde_json::from_str(&ask.raw.as_ref().unwrap().frame).unwrap();
+    assert_eq!(
+        (&raw["sessionId"], raw.get("requestId")),
+        (&json!("s"), None)
+    );
+    let text = "opened".to_owned();
+    ask.answer.send(Answer::Text { text }).unwrap();
+    let answered = patiently(asking).await.unwrap().unwrap();
+    assert_eq!(answered.get(), r#"{"action":"accept"}"#);
+    let options = permission(json!({ "toolCallId": "1", "title": "act" }))["options"].clone();
+    let params = json!({ "toolCall": { "toolCallId": "1" }, "options": options });
+    let asking = tokio::spawn(fake.peer.call("session/request_permission", &params));
+    let ask = seat.ask().await;
+    let id = ask.kind.option(OptionKind::AllowOnce).unwrap().id.clone();
+    ask.answer.send(Answer::Option { id }).unwrap();
+    let answered = patiently(asking).await.unwrap().unwrap();
+    assert!(answered.get().contains("yes"), "{}", answered.get());
+    asked.reply(json!({ "stopReason": "end_turn" })).await;
+    patiently(running).await.unwrap().unwrap();
 }

@@ -49,6 +49,9 @@ pub(crate) struct EditorArgs {
     /// Use the agent that the daemon runs
     #[arg(long)]
     pub(crate) lease: bool,
+    /// Where sessions work: in the agent's workspace, or in the editor's folder if the template allows it
+    #[arg(long, value_name = "WHERE", value_enum, default_value_t)]
+    pub(crate) cwd: SessionFolder,
 }
 
 /// Editors whose settings we know.

@@ -298,6 +298,7 @@ fn detach(
     let params = DetachParams {
         name: name.to_owned(),
         cleanup: arguments.cleanup,
+        pid: None,
     };
     let answer = connection.ask("agent.detach", &params)?;
     match arguments.output.format {

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::{
-    args::{EditorArgs, EditorKind},
+    args::{EditorArgs, EditorKind, SessionFolder},
     config::Config,
     error::CommandError,
     render::Screen,
@@ -47,11 +47,19 @@ fn words(arguments: &EditorArgs, config: &Config) -> Vec<String> {
     if !config.has_default_socket() {
         words.extend(["--socket".to_owned(), text(&config.socket)]);
     }
-    words.extend(["proxy".to_owned(), arguments.name.to_string()]);
+    words.extend(of_arguments(arguments));
+    words
+}
+
+fn of_arguments(arguments: &EditorArgs) -> Vec<String> {
+    let mut words = vec!["proxy".to_owned(), arguments.name.to_string()];
     if let Some(template) = &arguments.template {
         words.extend(["--template".to_owned(), template.to_string()]);
     }
     words.extend(arguments.lease.then(|| "--lease".to_owned()));
+    if arguments.cwd == SessionFolder::Client {
+        words.extend(["--cwd".to_owned(), "client".to_owned()]);
+    }
     words
 }
 
@@ -105,6 +113,19 @@ mod tests {
             "--lease".to_owned(),
         ];
         entry(&arguments, Path::new("/opt/a \"b\"/agentcraft"), &words)
+    }
+
+    #[test]
+    fn an_entry_lets_the_editors_folder_through_where_that_is_wanted() {
+        let line = "agentcraft editor zed a1 --lease --cwd client";
+        let command = Arguments::parse_from(line.split(' ')).command;
+        let Some(Command::Editor(arguments)) = command else {
+            panic!("{line} is no editor command");
+        };
+        assert_eq!(
+            of_arguments(&arguments),
+            ["proxy", "a1", "--lease", "--cwd", "client"]
+        );
     }
 
     #[test]

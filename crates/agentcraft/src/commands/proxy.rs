@@ -276,7 +276,7 @@ impl Over {
             Self::ClientLeft | Self::Told => Ok(()),
             Self::AgentEnded(exit) if exit.success() => Ok(()),
             Self::AgentEnded(exit) => {
-                screen.warning(&format!("the agent ended by itself: {exit}"))?;
+                let _ = screen.warning(&format!("the agent ended by itself: {exit}")); // Nobody may read it.
                 Err(CommandError::Shown(Exit::Failed))
             }
         }

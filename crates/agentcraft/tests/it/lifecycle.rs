@@ -268,6 +268,48 @@ fn a_clients_process_is_watched_and_never_touched() {
 }
 
 #[test]
+fn whoever_detaches_a_process_takes_nobody_elses_away() {
+    let daemon = node().start();
+    daemon.script_template("own", "exec sleep 1000");
+    let mut client = daemon.client();
+    client.ok("agent.create", json!({"name": "x1", "template": "own"}));
+    let mut children = [(), ()].map(|()| {
+        let mut sleep = std::process::Command::new("sleep");
+        sleep.arg("1000").spawn().unwrap()
+    });
+    let [first, second] = [children[0].id(), children[1].id()];
+    client.ok("agent.attach", json!({"name": "x1", "pid": first}));
+    children[0].kill().unwrap();
+    children[0].wait().unwrap();
+    eventually("the first is known to be gone", || {
+        client.ok("agent.resolve", json!({"name": "x1"}));
+        client.ok("agent.status", json!({"name": "x1"}))["status"] == "crashed"
+    });
+    client.ok("agent.attach", json!({"name": "x1", "pid": second}));
+    let late = |client: &mut testkit::RawClient| {
+        let params = json!({"name": "x1", "pid": first});
+        client.call("agent.detach", params).unwrap_err().code
+    };
+    assert_eq!(late(&mut client), -32010);
+    let status = client.ok("agent.status", json!({"name": "x1"}));
+    assert_eq!(
+        (&status["status"], &status["pid"]),
+        (&json!("running"), &json!(second))
+    );
+    children[1].kill().unwrap();
+    children[1].wait().unwrap();
+    eventually("the second is known to be gone", || {
+        client.ok("agent.status", json!({"name": "x1"}))["status"] == "crashed"
+    });
+    assert_eq!(late(&mut client), -32010, "it was another that crashed");
+    client.ok("agent.detach", json!({"name": "x1", "pid": second}));
+    assert_eq!(
+        client.ok("agent.status", json!({"name": "x1"}))["status"],
+        "stopped"
+    );
+}
+
+#[test]
 fn detach_with_cleanup_removes_an_ephemeral_agent() {
     let daemon = node().start();
     daemon.script_template("own", "exec sleep 1000");

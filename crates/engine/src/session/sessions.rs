@@ -468,6 +468,9 @@ impl Sessions {
 
     /// Ends a session whose conversation is gone in the agent, for good.
     pub async fn close_deleted(&self, id: &str) -> Result<(), EngineError> {
+        if self.forget_conversation(id).await? {
+            return Ok(());
+        }
         self.end(id, Conversation::Deleted).await
     }
 

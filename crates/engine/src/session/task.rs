@@ -12,7 +12,7 @@ use std::{
 
 use domain::{
     Trace,
-    permission::{Audience, Policy},
+    permission::Policy,
     session::{ClientId, Effect, Input, Lease, Session, WhenBusy},
     turn::{EventKind, Raw, Stop, TurnId},
 };
@@ -292,9 +292,7 @@ impl SessionTask {
             Command::Detach { client } => {
                 self.answering.remove(&client);
                 self.try_input(Input::Detach { client }).await;
-                if self.audience() == Audience::Nobody {
-                    self.deny_open_asks().await;
-                }
+                self.deny_what_nobody_answers().await;
             }
             Command::Reword { open } => self.record.open = Some(open),
             Command::Look { reply } => drop(reply.send(Ok(self.waiting()))), // As above.

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, num::NonZeroU64, time::Duration};
 
 use rmcp::model::CallToolResult;
-use tokio::{sync::oneshot, time::timeout};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout_at},
+};
 use tracing::warn;
 use wire::daemon::{
     AgentMeta, CreateParams, DestroyParams, ErrorCode, NameParams, Overrides, PromptResult,
@@ -25,6 +28,18 @@ use crate::{
 
 /// What sessions call us.
 const CLIENT: &str = "mcp";
+
+/// How often a start is begun for one call: of many calls that come at once one starts the agent, and if that fails another.
+const STARTS_MAX: usize = 2;
+
+/// How often an agent that somebody else starts is looked at: far less than any agent takes to start.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// How long a run takes whose caller does not say.
+const LIMIT_MS: u64 = 300_000;
+
+/// A hundred years: a longer limit is none, and would be no moment that a clock can name.
+const FAR_MS: u64 = 100 * 365 * 24 * 60 * 60 * 1000;
 
 pub(super) async fn prompt(
     arguments: Result<PromptAgent, Failure>,
@@ -55,7 +70,10 @@ pub(super) async fn prompt(
     if let Err(TurnError::Daemon(error)) = &outcome
         && error.is(ErrorCode::AgentNotAttached)
     {
-        start(&mut link, &name).await?;
+        tokio::select! { biased;
+            started = start(&mut link, &name) => started?,
+            () = caller.left() => return Err(Failure::cancelled()),
+        }
         outcome = turn.take(&mut link, &mut caller).await;
     }
     let ended = succeeded(outcome?)?;
@@ -111,16 +129,28 @@ async fn open(link: &mut Link, agent: &str) -> Result<String, Failure> {
     Ok(view.session_id)
 }
 
+/// Starts the agent, or waits for a start that somebody else has begun. What has failed or was stopped meanwhile is begun once
+/// more, and then whoever wants something of it is told how it is.
 async fn start(link: &mut Link, agent: &str) -> Result<(), DaemonError> {
     let params = NameParams {
         name: agent.to_owned(),
     };
-    match link.call::<AgentMeta>("agent.start", &params).await {
-        Ok(_) => Ok(()),
-        // Somebody else was faster.
-        Err(error) if error.is(ErrorCode::AgentAlreadyRunning) => Ok(()),
-        Err(error) => Err(error),
+    for _ in 0..STARTS_MAX {
+        match link.call::<AgentMeta>("agent.start", &params).await {
+            Ok(_) => return Ok(()),
+            Err(error) if error.is(ErrorCode::AgentAlreadyRunning) => {}
+            Err(error) => return Err(error),
+        }
+        let mut agent: AgentMeta = link.call("agent.status", &params).await?;
+        while ["starting", "stopping"].contains(&agent.status.as_str()) {
+            tokio::time::sleep(LOOK_AGAIN).await; // The daemon bounds both.
+            agent = link.call("agent.status", &params).await?;
+        }
+        if agent.status == "running" {
+            break;
+        }
     }
+    Ok(())
 }
 
 /// Answers when the limit is over, however long what was begun takes to be ended and removed.
@@ -134,7 +164,8 @@ pub(super) async fn run(
         prompt,
         timeout_ms,
     } = arguments?;
-    let limit_ms = timeout_ms.map(NonZeroU64::get);
+    let limit_ms = timeout_ms.map_or(LIMIT_MS, NonZeroU64::get);
+    let until = deadline(limit_ms);
     let (dismiss, calls) = caller.dismissal();
     let (ended, has_ended) = oneshot::channel();
     let (removed, is_removed) = oneshot::channel::<()>();
@@ -148,23 +179,14 @@ pub(super) async fn run(
         };
         task.carry_out(&daemon, caller, ended).await;
     });
-    let lost = || Err(Failure::turn("the call was given up"));
-    let within_limit = async {
-        let outcome = has_ended.await.unwrap_or_else(|_| lost());
-        (outcome, is_removed)
+    let Ok(outcome) = timeout_at(until, has_ended).await else {
+        dismiss.cancel();
+        return Err(Failure::late(limit_ms));
     };
-    let (outcome, is_removed) = match limit_ms {
-        None => within_limit.await,
-        Some(limit) => match timeout(Duration::from_millis(limit), within_limit).await {
-            Ok(ended) => ended,
-            Err(_) => {
-                dismiss.cancel();
-                return Err(Failure::late(limit));
-            }
-        },
-    };
-    let _ = is_removed.await; // It is told by being dropped.
-    let ended = succeeded(outcome?)?;
+    // It is told by being dropped. An agent that does not go in time is removed after the answer.
+    let _ = timeout_at(until, is_removed).await;
+    let lost = |_| Err(Failure::turn("the call was given up"));
+    let ended = succeeded(outcome.unwrap_or_else(lost)?)?;
     let run = Run {
         response: ended.response,
         artifacts: ended.artifacts.unwrap_or_default(),
@@ -180,11 +202,18 @@ pub(super) async fn run(
     result(text, &run)
 }
 
+/// When a limit is over; the furthest moment that there is for one that nobody lives to see.
+fn deadline(limit_ms: u64) -> Instant {
+    let now = Instant::now();
+    let far = Duration::from_millis(limit_ms.min(FAR_MS));
+    now + far
+}
+
 /// What a run is asked to do.
 struct Task {
     template: String,
     prompt: String,
-    limit_ms: Option<u64>,
+    limit_ms: u64,
 }
 
 impl Task {
@@ -208,7 +237,7 @@ impl Task {
             }
         };
         let options = RunOptions {
-            timeout_ms: self.limit_ms,
+            timeout_ms: Some(self.limit_ms),
             ..RunOptions::default()
         };
         let outcome = run_once(&mut link, &mut caller, &name, self.prompt, options).await;

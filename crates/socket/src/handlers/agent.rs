@@ -89,7 +89,7 @@ pub(super) async fn detach(call: &Call) -> Result<DetachResult, RpcError> {
     let workspace_cleaned = call
         .service
         .engine
-        .detach(name.as_str(), given.cleanup)
+        .detach(name.as_str(), given.pid, given.cleanup)
         .await?;
     Ok(DetachResult {
         ok: true,

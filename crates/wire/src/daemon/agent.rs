@@ -132,6 +132,9 @@ pub struct DetachParams {
     /// Remove an ephemeral workspace and the agent with it.
     #[serde(default)]
     pub cleanup: bool,
+    /// The process that was attached: one that somebody else has attached since then stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
 }
 
 /// The answer to `agent.detach`.

@@ -41,6 +41,8 @@ pub(super) struct Instance {
     resolved: ResolveResult,
     /// Where the busy one works that this is a copy of.
     original: Option<PathBuf>,
+    /// The process that the daemon knows.
+    attached: Option<u32>,
 }
 
 impl Instance {
@@ -61,6 +63,7 @@ impl Instance {
             connection: Some(connection),
             resolved,
             original: None,
+            attached: None,
         };
         if !instance.resolved.created {
             let agent = instance.status()?;
@@ -114,6 +117,7 @@ impl Instance {
             metadata: BTreeMap::new(),
         };
         let _: AgentMeta = self.connection()?.call("agent.attach", &params)?;
+        self.attached = Some(pid);
         Ok(())
     }
 
@@ -146,21 +150,21 @@ impl Instance {
             },
         };
         self.resolved = self.connection()?.call("agent.resolve", &params)?;
+        // From here on it is ours to destroy, whatever goes wrong.
         let original = PathBuf::from(busy.workspace_dir);
-        screen.note(&format!(
+        self.original = Some(original.clone());
+        // What is said is for whoever reads it; an editor need not.
+        let _ = screen.note(&format!(
             "{} is busy; this is {}, a copy that is destroyed afterwards",
             busy.name, self.resolved.instance_name
-        ))?;
+        ));
         if sessions::are_in_workspace(&self.resolved.backend_type)
             && let Err(error) = sessions::copy(&original, Path::new(&self.resolved.workspace_dir))
         {
             // It works without them; only session/load misses what it names.
-            screen.warning(&format!(
-                "could not copy the sessions of {}: {error}",
-                busy.name
-            ))?;
+            let words = format!("could not copy the sessions of {}: {error}", busy.name);
+            let _ = screen.warning(&words); // As above.
         }
-        self.original = Some(original);
         Ok(())
     }
 
@@ -177,6 +181,7 @@ impl Instance {
             let params = DetachParams {
                 name: self.resolved.instance_name.clone(),
                 cleanup: self.is_copy(),
+                pid: self.attached,
             };
             let detached = self
                 .reconnect(config)
@@ -185,10 +190,15 @@ impl Instance {
                 Ok(_) => {}
                 // The daemon has noticed the end of the process first, and destroyed the copy.
                 Err(error) if self.is_copy() && is_gone(&error) => {}
-                Err(error) => screen.warning(&format!(
-                    "could not detach {} ({error}); the daemon finds out by itself",
-                    params.name
-                ))?,
+                // It has, and the next editor has the agent already.
+                Err(error) if is_anothers(&error) => {}
+                Err(error) => {
+                    let words = format!(
+                        "could not detach {} ({error}); the daemon finds out by itself",
+                        params.name
+                    );
+                    let _ = screen.warning(&words); // As above.
+                }
             }
         }
         over.outcome(screen)
@@ -262,6 +272,10 @@ pub(super) fn is_busy(error: &CommandError) -> bool {
 
 fn is_gone(error: &CommandError) -> bool {
     matches!(error, CommandError::Remote(remote) if remote.error_code == "AGENT_NOT_FOUND")
+}
+
+fn is_anothers(error: &CommandError) -> bool {
+    matches!(error, CommandError::Remote(remote) if remote.error_code == "AGENT_NOT_ATTACHED")
 }
 
 /// A program that is run anew for each prompt has nobody who could speak ACP.

@@ -94,9 +94,7 @@ fn what_lies_outside_the_workspace_is_refused_before_anybody_is_asked() {
     let daemon = own();
     let workspace = super::workspace(&daemon, "own");
     std::os::unix::fs::symlink("/usr", workspace.join("link")).unwrap();
-    let mut editor = Editor::open(&daemon, &OWN);
-    let session = editor.begin("/home/me");
-    for (method, params) in [
+    let cases = [
         (
             "fs/write_text_file",
             json!({"path": "/usr/elsewhere.txt", "content": "x"}),
@@ -111,19 +109,28 @@ fn what_lies_outside_the_workspace_is_refused_before_anybody_is_asked() {
         ),
         ("terminal/create", json!({"command": "pwd", "cwd": "/usr"})),
         ("terminal/create", json!({"command": "pwd", "cwd": "link"})),
-    ] {
-        let program = format!(
-            r#"send(id=5, method="{method}", params={{"sessionId": session, **json.loads('{params}')}})"#
-        );
-        let (_, updates) = editor.prompt(&session, &program);
-        let heard = updates.to_string();
-        assert!(
-            heard.contains("outside the workspace"),
-            "{method} {params}: {heard}"
-        );
-        assert_eq!(editor.permissions, 0, "{method} {params}");
+        ("fs/read_text_file", json!({"path": "/etc/hostname"})),
+    ];
+    // The one works elsewhere, so that the daemon acts; the other in the very workspace, and acts itself.
+    for folder in ["/home/me", workspace.to_str().unwrap()] {
+        let mut editor = Editor::open(&daemon, &OWN);
+        editor.capabilities =
+            json!({"fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true});
+        let session = editor.begin(folder);
+        for (method, params) in &cases {
+            let program = format!(
+                r#"send(id=5, method="{method}", params={{"sessionId": session, **json.loads('{params}')}})"#
+            );
+            let (_, updates) = editor.prompt(&session, &program);
+            let heard = updates.to_string();
+            assert!(
+                heard.contains("outside the workspace"),
+                "{folder} {method} {params}: {heard}"
+            );
+            assert_eq!(editor.permissions, 0, "{method} {params}");
+        }
+        editor.close();
     }
-    editor.close();
 }
 
 /// Asks with an option of a kind that only the agent knows.
@@ -274,4 +281,75 @@ def answered(line):
         "{got:?}"
     );
     editor.wait();
+}
+
+#[test]
+fn what_no_editor_in_a_session_can_answer_is_declined_once_all_have_said_so() {
+    let daemon = own();
+    let [mut first, mut second] = [(), ()].map(|()| Editor::open(&daemon, &OWN));
+    let session = first.begin("/home/me");
+    second.load(&session);
+    // Neither shows forms.
+    let form = r#"send(id=5, method="elicitation/create", params={"sessionId": session, "mode": "form",
+        "message": "which?", "requestedSchema": {"type": "object", "properties": {"a": {"type": "string"}}}})"#;
+    let (stopped, _) = first.prompt(&session, form);
+    assert_eq!(stopped["stopReason"], "end_turn");
+    let heard = answer_to(&daemon, &json!(5)).unwrap();
+    assert_eq!(heard["result"], json!({"action": "decline"}));
+
+    let broken =
+        |asked: &Value| json!({"id": asked["id"], "error": {"code": -32603, "message": "broken"}});
+    let no = json!({"outcome": "selected", "optionId": "n"});
+    let turn = begin_turn(&mut first, &session, &ODD.replace("id=5", "id=6"));
+    for editor in [&mut first, &mut second] {
+        let asked = asked(editor, "session/request_permission");
+        editor.send(broken(&asked));
+    }
+    first.answer(turn);
+    let heard = answer_to(&daemon, &json!(6)).unwrap();
+    assert_eq!(heard["result"]["outcome"], no);
+
+    // One cannot answer, and the other leaves.
+    let turn = begin_turn(&mut first, &session, &ODD.replace("id=5", "id=7"));
+    let asked_of_first = asked(&mut first, "session/request_permission");
+    asked(&mut second, "session/request_permission");
+    first.send(broken(&asked_of_first));
+    second.close();
+    first.answer(turn);
+    let heard = answer_to(&daemon, &json!(7)).unwrap();
+    assert_eq!(heard["result"]["outcome"], no);
+    first.close();
+}
+
+#[test]
+fn rules_and_people_see_what_a_terminal_really_runs() {
+    let daemon = node().start();
+    let rules = json!({"permissions": {"allow": ["execute(true*)"], "deny": ["execute(touch *)"]}});
+    daemon.scripted_agent("own", json!({}), rules);
+    let mut editor = Editor::open(&daemon, &OWN);
+    editor.choice = "reject_once";
+    let session = editor.begin("/home/me");
+    let run = |params: Value| {
+        format!(
+            r#"send(id=5, method="terminal/create", params={{"sessionId": session, **json.loads({:?})}})"#,
+            params.to_string()
+        )
+    };
+    let shell = json!({"command": "sh", "args": ["-c", "touch made"]});
+    let (_, told) = editor.prompt(&session, &run(shell));
+    assert!(told.to_string().contains("does not allow it"), "{told}");
+    assert!(!super::workspace(&daemon, "own").join("made").exists());
+    let plain = json!({"command": "true", "args": ["a b"]});
+    editor.prompt(&session, &run(plain.clone()));
+    assert_eq!(editor.permissions, 0, "a rule allows it");
+    let mut preloaded = plain;
+    preloaded["env"] =
+        json!([{"name": "LD_PRELOAD", "value": "/x.so"}, {"name": "TOKEN", "value": "secret"}]);
+    let turn = begin_turn(&mut editor, &session, &run(preloaded));
+    let asked = asked(&mut editor, "session/request_permission");
+    let title = &asked["params"]["toolCall"]["title"];
+    assert_eq!(title, "LD_PRELOAD=/x.so true 'a b'");
+    choose(&mut editor, &asked, "reject_once");
+    editor.answer(turn);
+    editor.close();
 }

@@ -169,9 +169,14 @@ impl Editor {
         )
     }
 
+    /// Closes the input.
+    pub(crate) fn hang_up(&mut self) {
+        self.stdin = None;
+    }
+
     /// Closes the input and waits for the end.
     pub(crate) fn close(mut self) -> Output {
-        self.stdin = None;
+        self.hang_up();
         self.wait()
     }
 
@@ -180,12 +185,9 @@ impl Editor {
         let mut stdout = Vec::new();
         self.stdout.read_to_end(&mut stdout).unwrap();
         let mut stderr = String::new();
-        self.child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut stderr)
-            .unwrap();
+        if let Some(mut words) = self.child.stderr.take() {
+            words.read_to_string(&mut stderr).unwrap();
+        }
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
         Output {
             stdout: String::from_utf8_lossy(&stdout).into_owned(),

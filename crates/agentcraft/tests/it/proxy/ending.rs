@@ -238,3 +238,52 @@ fn the_guardian_goes_with_its_proxy() {
     editor.close();
     assert!(children.into_iter().all(zombie_or_gone));
 }
+
+#[test]
+fn a_proxy_that_ends_late_leaves_the_next_editors_agent_alone() {
+    // What it leaves behind takes its proxy a while to end.
+    let daemon = with_script("(trap '' TERM HUP; sleep 1000) & while read line; do :; done");
+    let pid = |daemon: &TestDaemon| status(daemon, "a1")["pid"].as_u64();
+    let mut first = Editor::open(&daemon, &["a1"]);
+    eventually("the first is attached", || pid(&daemon).is_some());
+    let own = pid(&daemon).unwrap();
+    first.hang_up();
+    eventually("its agent has ended", || {
+        zombie_or_gone(u32::try_from(own).unwrap())
+    });
+    let second = Editor::open(&daemon, &["a1"]);
+    // A copy, if the daemon has not heard of the end yet.
+    eventually("the second has an agent", || {
+        let agents = daemon.client().ok("agent.list", json!({}));
+        let agents = agents.as_array().unwrap();
+        let works = |agent: &serde_json::Value| {
+            agent["status"] == "running" && agent["pid"].as_u64() != Some(own)
+        };
+        agents.iter().any(works)
+    });
+    let before = (status(&daemon, "a1"), names(&daemon).len());
+    let output = first.wait();
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+    if before.1 == 1 {
+        let after = status(&daemon, "a1");
+        assert_eq!(after["status"], "running");
+        assert_eq!(after["pid"], before.0["pid"]);
+    }
+    assert_eq!(second.close().code, 0);
+    nothing_is_left(&daemon, "stopped");
+}
+
+#[test]
+fn a_copy_works_and_goes_also_where_nobody_reads_what_is_said_of_it() {
+    let daemon = with_builtin();
+    let mut first = Editor::open(&daemon, &["a1"]);
+    first.begin("/home/me");
+    let mut second = Editor::open(&daemon, &["a1"]);
+    second.child.stderr = None;
+    let session = second.begin("/home/me");
+    assert_eq!(second.prompt(&session, "hello").0["stopReason"], "end_turn");
+    assert_eq!(names(&daemon).len(), 2);
+    assert_eq!(second.close().code, 0);
+    first.close();
+    nothing_is_left(&daemon, "stopped");
+}

@@ -60,6 +60,24 @@ fn an_agents_line_that_is_too_long_leaves_nobody_waiting() {
         error["message"].as_str().unwrap().contains("longer than"),
         "{error}"
     );
+    // The same, with more behind its id; and one that does not tell whose answer it is.
+    let more = answer.replace("str(turn) + '}'", r#"str(turn) + ',"_meta":{"a":[1]}}'"#);
+    assert_ne!(more, answer);
+    let id = editor.ask("session/prompt", prompt(&more));
+    let error = editor.outcome(&json!(id)).0.unwrap_err();
+    assert!(
+        error["message"].as_str().unwrap().contains("longer than"),
+        "{error}"
+    );
+    let nobodys = answer.replace(
+        "str(turn) + '}'",
+        "str(turn) + ',\"x\":\"' + 'x' * 9999 + '\"}'",
+    );
+    assert_ne!(nobodys, answer);
+    let id = editor.ask("session/prompt", prompt(&nobodys));
+    while !editor.next().to_string().contains("cancel it") {}
+    editor.send(json!({"method": "session/cancel", "params": {"sessionId": session}}));
+    assert_eq!(editor.answer(id).0["stopReason"], "cancelled");
     // Something that it asks for.
     let request = format!(
         r#"raw('{{"jsonrpc":"2.0","id":"big","method":"fs/write_text_file","params":{{"sessionId":"own-1","path":"a","content":"' + 'x' * {TOO_MUCH} + '"}}}}')"#

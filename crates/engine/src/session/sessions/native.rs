@@ -9,15 +9,18 @@ use domain::{
 };
 use tokio::sync::oneshot;
 
-use super::{Prompt, Sessions};
+use super::{Prompt, Sessions, of};
 use crate::{
     Driver, EngineError,
     session::{
-        NativeOpen, NativeSession, OpenConversation, OpenError, SessionView, Thread,
+        NativeOpen, NativeSession, OpenConversation, OpenError, SessionRecord, SessionView, Thread,
         handle::{Command, Handle},
         task,
     },
 };
+
+/// Sessions of one agent that are looked at; whoever has more finds the older ones by their ids.
+const PAST_MAX: usize = 200;
 
 impl Sessions {
     /// A new conversation that is opened in the words of the agent's own protocol.
@@ -71,6 +74,14 @@ impl Sessions {
             .unwrap_or_else(|_| Err(over(Lease::Closed).into()))
     }
 
+    /// What the agent calls the conversation of a session, over or not; nothing if it has none.
+    pub async fn conversation(&self, id: &str) -> Result<Option<String>, EngineError> {
+        match self.inner.live.get(id) {
+            Some(handle) => Ok(handle.slot.conversation()),
+            None => Ok(self.past(id).await?.agent_session),
+        }
+    }
+
     /// What an agent is talked to through now.
     pub fn driver(&self, agent: &Name) -> Result<Arc<dyn Driver>, EngineError> {
         let agents = &self.inner.around.agents;
@@ -97,5 +108,24 @@ impl Sessions {
             .collect();
         threads.sort_by(|a, b| task::newest_first(&a.view, &b.view));
         threads
+    }
+
+    /// Sessions of an agent that are over, and that it still has the conversation of; the most recently used first.
+    pub async fn past_threads(&self, agent: &Name) -> Result<Vec<Thread>, EngineError> {
+        let store = &self.inner.around.store;
+        let rows = store.ended_sessions(agent.as_str(), PAST_MAX).await;
+        let rows = rows.map_err(of(&"the sessions"))?;
+        let records = rows
+            .iter()
+            .filter_map(|row| serde_json::from_str::<SessionRecord>(&row.record).ok());
+        let goes_on = |record: &SessionRecord| {
+            record.agent_session.is_some() && record.turns > 0 && !self.is_orphan(record)
+        };
+        let thread = |record: SessionRecord| Thread {
+            view: record.past_view(0),
+            cwd: record.cwd,
+            conversation: record.agent_session,
+        };
+        Ok(records.filter(goes_on).map(thread).collect())
     }
 }

@@ -37,7 +37,8 @@ impl Sessions {
         if self.inner.live.get(id).is_some() {
             return Ok(());
         }
-        let ending = self.ending().remove(id);
+        // It stays for others who come meanwhile.
+        let ending = self.ending().get(id).cloned();
         if let Some(gone) = ending {
             // An agent that is told to close a conversation while it is opened again would close the new one.
             let _ = tokio::time::timeout(LETTING_GO_MAX, gone.cancelled()).await; // It may hang; then it is tried all the same.
@@ -67,7 +68,24 @@ impl Sessions {
         store.write(vec![record.change()]).await.map_err(of(&id))?;
         let handle = self.spawn(record, Row::Written, last + 1);
         self.inner.live.insert(id.to_owned(), handle);
+        self.ending().remove(id);
         Ok(())
+    }
+
+    /// The conversation of a session that is over is gone in the agent: nobody goes on with it. Says whether the session is over.
+    pub(super) async fn forget_conversation(&self, id: &str) -> Result<bool, EngineError> {
+        let _one = self.inner.waking.acquire().await; // It is never closed.
+        if self.inner.live.get(id).is_some() {
+            return Ok(false);
+        }
+        let mut record = self.past(id).await?;
+        if record.is_live() {
+            return Ok(false); // It rests.
+        }
+        record.agent_session = None;
+        let written = self.inner.around.store.write(vec![record.change()]).await;
+        written.map_err(of(&id))?;
+        Ok(true)
     }
 
     /// Ends a session that rests; says whether it did, or somebody has woken it meanwhile.

@@ -105,7 +105,8 @@ impl SessionTask {
         by: ClientId,
         reply: Reply,
     ) {
-        if self.answerers().any(|client| *client != by) {
+        self.asks.decline(&ask, &by);
+        if self.may_be_answered(&ask) {
             drop(reply.send(Ok(()))); // The asker may have left.
             return;
         }
@@ -163,10 +164,17 @@ impl SessionTask {
         }
     }
 
-    /// Nobody can answer any more: the turn is told no, as if nobody had been there, and goes on.
-    pub(super) async fn deny_open_asks(&mut self) {
+    /// Whether somebody is there who can answer and has not declined to.
+    fn may_be_answered(&self, ask: &AskId) -> bool {
+        let mut answerers = self.answerers();
+        answerers.any(|client| self.asks.may_answer(ask, client))
+    }
+
+    /// What nobody can answer any more: the turn is told no, as if nobody had been there, and goes on.
+    pub(super) async fn deny_what_nobody_answers(&mut self) {
         let open = self.machine.asks();
         let denials: Vec<_> = open
+            .filter(|(ask, _)| !self.may_be_answered(ask))
             .map(|(ask, kind)| (ask.clone(), kind.denial()))
             .collect();
         for (ask, answer) in denials {
