@@ -95,9 +95,11 @@ impl Seen {
         let own = |text: &str| text.replace(&*project.folder.to_string_lossy(), "PROJECT");
         let mut ended = BTreeMap::new();
         let mut order = Vec::new();
+        let mut marks = Vec::new();
         for call in calls {
             // Each run has a mark of its own before its ids.
             let id = call[key].as_str().unwrap().split_once(':').unwrap().1;
+            let id = &unmarked(id, &mut marks);
             if !ended.contains_key(id) && !id.contains('/') {
                 order.push(id.to_owned());
             }
@@ -122,6 +124,22 @@ impl Seen {
             calls: ended,
             order,
         }
+    }
+}
+
+/// An id in a conversation that was taken up, whose program counts anew each time, has a mark that chance has made: it is told by its
+/// number instead.
+fn unmarked(id: &str, marks: &mut Vec<String>) -> String {
+    let is_mark = |mark: &str| mark.len() == 8 && mark.bytes().all(|it| it.is_ascii_hexdigit());
+    match id.rsplit_once('-') {
+        Some((own, mark)) if id.contains("::") && is_mark(mark) => {
+            if !marks.iter().any(|known| known == mark) {
+                marks.push(mark.to_owned());
+            }
+            let place = marks.iter().position(|known| known == mark).unwrap();
+            format!("{own}-mark{place}")
+        }
+        _ => id.to_owned(),
     }
 }
 
@@ -236,20 +254,11 @@ fn every_provider_gives_the_same_words_and_the_same_tools_in_both() {
         });
         (format!("provider: {provider}"), prepare)
     });
-    let template = r#"{"name": "helper", "version": "1.0.0", "backend": {"type": "builtin"}}"#;
-    let others: [(String, Prepare); 3] = [
+    let others: [(String, Prepare); 2] = [
         (options, Box::new(|_| {})),
         (
             "provider: \"acp: python3 agent.py\"".to_owned(),
             Box::new(|project| std::fs::write(project.folder.join("agent.py"), ACP_AGENT).unwrap()),
-        ),
-        (
-            "provider: template:helper".to_owned(),
-            Box::new(move |project| {
-                let templates = project.home.home().join("configs/templates");
-                std::fs::create_dir_all(&templates).unwrap();
-                std::fs::write(templates.join("helper.json"), template).unwrap();
-            }),
         ),
     ];
     for (provider, prepare) in replayed.into_iter().chain(others) {
@@ -261,10 +270,11 @@ fn every_provider_gives_the_same_words_and_the_same_tools_in_both() {
             let here = from_the_command_line(&spoken_by(&provider, &prepare), name, &[], said);
             let there = from_the_editor(&spoken_by(&provider, &prepare), name, &[], said);
             assert_eq!(here, there, "{name}: {provider}");
-            let is_inner = |id: &&String| id.contains("::");
-            let inner = here.calls.keys().filter(is_inner).count();
-            let is_built_in = provider.contains("template");
-            assert_eq!(inner == 0, is_built_in, "{name}: {provider}: {here:?}");
+            let is_inner = |id: &String| id.contains("::");
+            assert!(
+                here.calls.keys().any(is_inner),
+                "{name}: {provider}: {here:?}"
+            );
         }
     }
 }

@@ -98,7 +98,7 @@ fn an_approval_leaves_the_terminal_when_its_time_is_over() {
     let mut terminal = run(&project, "gate");
     terminal.see("choose 1-2");
     terminal.press(b"half an answ");
-    terminal.see("it was too late");
+    terminal.see("nobody approved in time");
     assert_eq!(terminal.end(), 0, "{}", terminal.text());
     assert!(terminal.is_as_usual());
     project.nothing_is_left();
