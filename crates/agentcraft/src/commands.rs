@@ -23,6 +23,7 @@ mod office_serve;
 mod peer;
 mod policy;
 mod proxy;
+mod question;
 mod repl;
 mod run;
 mod service;

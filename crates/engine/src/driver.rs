@@ -369,11 +369,13 @@ impl Answering {
         self.0.closed().await;
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
+    /// Whether nobody waits for it any more.
+    pub fn is_closed(&self) -> bool {
         self.0.is_closed()
     }
 
-    pub(crate) fn poll_closed(&mut self, context: &mut std::task::Context<'_>) -> Poll<()> {
+    /// As [`Answering::closed`], for whoever looks at several.
+    pub fn poll_closed(&mut self, context: &mut std::task::Context<'_>) -> Poll<()> {
         self.0.poll_closed(context)
     }
 }

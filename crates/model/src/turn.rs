@@ -2,7 +2,7 @@
 
 use domain::turn::{
     Answer, AskKind, AskOption, EventKind, OptionKind, Stop, ToolCall, ToolContent, ToolStatus,
-    ToolUpdate,
+    ToolUpdate, Usage,
 };
 use engine::{DriverError, DriverSurroundings, SessionSink, TurnOptions};
 use reqwest::Client;
@@ -54,6 +54,8 @@ impl Work<'_> {
 
     async fn rounds(&self, conversation: &mut Conversation) -> Result<Stop, DriverError> {
         let rounds = self.options.max_turns.unwrap_or(ROUNDS_MAX).min(ROUNDS_MAX);
+        // Each round is asked anew with all that was said, and is paid for.
+        let mut used = Usage::default();
         for _ in 0..rounds {
             let body = self.question(conversation);
             let asked =
@@ -67,7 +69,8 @@ impl Work<'_> {
                 }
             };
             if let Some(usage) = answer.usage {
-                self.sink.emit(EventKind::Usage(usage), None);
+                used = used.plus(usage);
+                self.sink.emit(EventKind::Usage(used), None);
             }
             name_nameless(&mut answer.wanted, conversation.messages().len());
             conversation.assistant(&answer.text, &answer.wanted);
@@ -113,9 +116,10 @@ impl Work<'_> {
         };
         let call = self.sighting(wanted, Some(&task));
         self.sink.emit(EventKind::ToolCall(call.clone()), None);
+        let changes = call.content.clone();
         if task.needs_permission() && !self.is_allowed(call).await {
             let text = "Denied: this was not permitted.".to_owned();
-            self.report(&wanted.id, ToolStatus::Failed, &text);
+            self.report(&wanted.id, ToolStatus::Failed, Vec::new(), &text);
             return text;
         }
         self.sink.emit(
@@ -129,11 +133,11 @@ impl Work<'_> {
         let done = self.toolbox.perform(task, self.around, self.cancel).await;
         match done {
             Ok(output) => {
-                self.report(&wanted.id, ToolStatus::Completed, &output);
+                self.report(&wanted.id, ToolStatus::Completed, changes, &output);
                 output
             }
             Err(why) => {
-                self.report(&wanted.id, ToolStatus::Failed, &why);
+                self.report(&wanted.id, ToolStatus::Failed, Vec::new(), &why);
                 format!("Error: {why}")
             }
         }
@@ -181,13 +185,15 @@ impl Work<'_> {
             }
     }
 
-    fn report(&self, id: &str, status: ToolStatus, words: &str) {
+    /// What is shown of a call is replaced by this, so what it has changed is told again.
+    fn report(&self, id: &str, status: ToolStatus, changes: Vec<ToolContent>, words: &str) {
+        let text = words.to_owned();
+        let mut content = changes;
+        content.push(ToolContent::Text { text });
         let update = ToolUpdate {
             id: id.to_owned(),
             status: Some(status),
-            content: Some(vec![ToolContent::Text {
-                text: words.to_owned(),
-            }]),
+            content: Some(content),
             ..ToolUpdate::default()
         };
         self.sink.emit(EventKind::ToolUpdate(update), None);

@@ -3,6 +3,7 @@
 //! Each turn is one process in its own group. What it prints is read line by line as it comes; `programs` holds, one
 //! file each, how a program is called and what its lines mean.
 
+mod changes;
 mod driver;
 mod line;
 mod listen;

@@ -12,6 +12,7 @@ use tokio::{
 };
 
 use crate::{
+    changes::Changes,
     line::{LINE_BYTES_MAX, Line, Lines},
     program::{Findings, Reader},
     sessions::{Sessions, is_id},
@@ -42,6 +43,7 @@ pub(crate) struct Listener {
     sink: SessionSink,
     ear: Ear,
     memory: Remember,
+    changes: Changes,
     /// Whether the agent has done anything yet.
     begun: bool,
     /// What the program said of how the turn went.
@@ -82,6 +84,7 @@ impl Listener {
             sink,
             ear,
             memory,
+            changes: Changes::default(),
             begun: false,
             stop: None,
             said_at: None,
@@ -176,7 +179,11 @@ impl Listener {
             mut events,
             session,
             stop,
+            comes_again,
         } = findings;
+        if events.is_empty() && comes_again {
+            return session;
+        }
         if events.is_empty() {
             let name = value["type"].as_str().unwrap_or("unnamed").to_owned();
             events.push(EventKind::Other { name });
@@ -193,7 +200,7 @@ impl Listener {
             frame: line.into(),
         });
         for event in events {
-            self.sink.emit(event, raw.take());
+            self.sink.emit(self.changes.keep(event), raw.take());
         }
         session
     }

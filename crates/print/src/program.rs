@@ -126,6 +126,8 @@ pub(crate) struct Findings {
     pub(crate) session: Option<String>,
     /// How the turn went.
     pub(crate) stop: Option<Stop>,
+    /// It is a piece of something that a later line has whole, and need not be kept by itself.
+    pub(crate) comes_again: bool,
 }
 
 impl Request<'_> {

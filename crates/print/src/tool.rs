@@ -103,6 +103,16 @@ const PATHS: [&str; 5] = [
     "path",
 ];
 
+/// Where tools keep what is replaced and what it is replaced with.
+const REPLACED: [(&str, &str); 3] = [
+    ("old_string", "new_string"),
+    ("oldString", "newString"),
+    ("old_str", "new_str"),
+];
+
+/// Where tools keep the text of a whole file.
+const WHOLE: [&str; 2] = ["content", "file_text"];
+
 /// What sort of act the tool of this name carries out.
 pub(crate) fn kind(name: &str) -> ToolKind {
     let plain: String = plain(name);
@@ -127,7 +137,7 @@ pub(crate) fn call(id: &str, name: &str, input: &Value, status: ToolStatus) -> T
         kind,
         status,
         locations: locations(kind, input),
-        content: Vec::new(),
+        content: changes(kind, input),
         input: json(input),
         output: None,
     }
@@ -206,6 +216,31 @@ fn locations(kind: ToolKind, input: &Value) -> Vec<Location> {
     }
 }
 
+/// What a call changes, as far as its input says it.
+fn changes(kind: ToolKind, input: &Value) -> Vec<ToolContent> {
+    let path = PATHS.iter().find_map(|key| text(input, &[key]));
+    let (ToolKind::Edit, Some(path)) = (kind, path) else {
+        return Vec::new();
+    };
+    let change = |old: Option<&str>, new: &str| ToolContent::Diff {
+        path: path.to_owned(),
+        old: old.map(str::to_owned),
+        new: new.to_owned(),
+    };
+    let replaced = |edit: &Value| {
+        REPLACED.iter().find_map(|(old, new)| {
+            let new = text(edit, &[new])?;
+            Some(change(text(edit, &[old]), new))
+        })
+    };
+    let several = items(&input["edits"]).iter().filter_map(replaced);
+    let one = replaced(input).or_else(|| {
+        let whole = WHOLE.iter().find_map(|key| text(input, &[key]));
+        whole.map(|new| change(None, new))
+    });
+    several.chain(one).collect()
+}
+
 fn plain(name: &str) -> String {
     name.chars()
         .filter(|letter| !matches!(letter, '_' | '-'))
@@ -253,5 +288,47 @@ mod tests {
         let call = call("1", "Write", &input, ToolStatus::Pending);
         assert_eq!(call.locations, [location("/a/b")]);
         assert_eq!(call.title, "Write: /a/b");
+        let change = ToolContent::Diff {
+            path: "/a/b".to_owned(),
+            old: None,
+            new: "x".to_owned(),
+        };
+        assert_eq!(call.content, [change]);
+    }
+
+    #[test]
+    fn what_an_edit_changes_is_read_in_the_words_of_every_program() {
+        for (name, input) in [
+            (
+                "Edit",
+                json!({"file_path": "f", "old_string": "a", "new_string": "b"}),
+            ),
+            (
+                "MultiEdit",
+                json!({"file_path": "f", "edits": [{"old_string": "a", "new_string": "b"}]}),
+            ),
+            (
+                "edit",
+                json!({"filePath": "f", "oldString": "a", "newString": "b"}),
+            ),
+            (
+                "str_replace",
+                json!({"path": "f", "old_str": "a", "new_str": "b"}),
+            ),
+        ] {
+            let call = call("1", name, &input, ToolStatus::Pending);
+            let change = ToolContent::Diff {
+                path: "f".to_owned(),
+                old: Some("a".to_owned()),
+                new: "b".to_owned(),
+            };
+            assert_eq!(call.content, [change], "{name}");
+        }
+        let read = json!({"file_path": "f", "content": "x"});
+        assert!(
+            call("1", "Read", &read, ToolStatus::Pending)
+                .content
+                .is_empty()
+        );
     }
 }

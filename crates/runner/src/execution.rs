@@ -26,7 +26,7 @@ use crate::{
     world::{Answers, Remembering},
 };
 
-pub use begin::{Caller, Order, TakenUp};
+pub use begin::{Caller, Earlier, Order, TakenUp};
 
 /// Inputs that wait: each comes from something the machine started, so there are never more than those.
 const INPUTS_MAX: usize = 1024;
@@ -98,6 +98,7 @@ impl Execution {
             return Ok(());
         };
         self.kept.state = RunState::Running;
+        self.audience.next_turn();
         self.take(Input::Answer {
             ticket: asked.ticket,
             text,

@@ -79,6 +79,9 @@ pub struct RunView {
     pub path: PathBuf,
     pub cwd: PathBuf,
     pub parent: Option<String>,
+    /// The run that it does again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rerun_of: Option<String>,
     pub started_at: i64,
     pub updated_at: i64,
     /// What came of it, once it is over.
@@ -105,6 +108,9 @@ pub(crate) struct Kept {
     /// The conversation it belongs to.
     #[serde(default)]
     pub(crate) talk: Option<String>,
+    /// The run that it does again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) earlier: Option<String>,
     /// Values that are never shown, of the environment it began in and of those it was taken up in.
     #[serde(default)]
     pub(crate) secrets: BTreeSet<String>,
@@ -369,6 +375,7 @@ fn view(id: String, at: i64, kept: Kept) -> RunView {
         path: kept.path,
         cwd: kept.cwd,
         parent: kept.caller.map(|caller| caller.run),
+        rerun_of: kept.earlier,
         started_at: kept.started_at,
         updated_at: at,
         mask: Mask::of_values(kept.secrets),

@@ -27,7 +27,7 @@ mod world;
 
 pub use choices::Choices;
 pub use driver::{RunKeeper, driver};
-pub use execution::{Caller, Execution, Order, Progress, TakenUp};
+pub use execution::{Caller, Earlier, Execution, Order, Progress, TakenUp};
 pub use found::{Found, Shelf, ShelfError};
 pub use history::{History, RunState, RunView};
 pub use prompt::{Command, PromptError, typed};

@@ -8,9 +8,14 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use workflow::{Description, Setup, World};
+use workflow::{Description, Mask, Setup, World};
 
-use crate::{found::Found, refused::StartError, world::RunWorld};
+use crate::{
+    found::Found,
+    refused::StartError,
+    surroundings::{mask, secret_inputs},
+    world::RunWorld,
+};
 
 /// Where a run takes place.
 #[derive(Debug, Clone, Copy)]
@@ -19,20 +24,24 @@ pub(crate) struct Stage<'a> {
     pub(crate) environment: &'a BTreeMap<OsString, OsString>,
 }
 
-/// What a run of the file would do with these inputs. Nothing is written, started or asked.
+/// What a run of the file would do with these inputs, as it may be shown; `secret_names` are beside those that always make a
+/// variable or an input secret. Nothing is written, started or asked.
 pub fn describe(
     found: &Found,
     inputs: Map<String, Value>,
     cwd: &Path,
     environment: &BTreeMap<OsString, OsString>,
+    secret_names: &[String],
 ) -> Result<Description, StartError> {
     let plan = found.plan(cwd)?;
     let stage = Stage { cwd, environment };
     let world = stage.world(found);
     let checked = workflow::check_inputs(&plan, &inputs, world.as_ref());
     let inputs = checked.map_err(|problems| StartError::Inputs { problems })?;
+    let given = Mask::of_values(secret_inputs(&inputs, secret_names));
+    let mask = mask(environment, secret_names).and(&given);
     let setup = stage.setup("dry-run", inputs, &world);
-    Ok(plan.describe(&setup, &world))
+    Ok(plan.describe(&setup, &world).masked(&mask))
 }
 
 impl Stage<'_> {

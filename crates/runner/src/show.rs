@@ -4,6 +4,7 @@
 
 mod masked;
 mod plan;
+mod spent;
 mod voices;
 
 use std::{
@@ -12,12 +13,13 @@ use std::{
 };
 
 use domain::turn::{
-    Answer, AskKind, EventKind, PlanEntry, PlanStatus, Raw, Stop, ToolCall, ToolContent, ToolKind,
-    ToolStatus, ToolUpdate,
+    Answer, AskKind, EventKind, Location, PlanEntry, PlanStatus, Raw, Stop, ToolCall, ToolContent,
+    ToolKind, ToolStatus, ToolUpdate,
 };
 use engine::SessionSink;
 use workflow::{Announcement, Finish, Mask, MaskStream, Outcome, StepStatus};
 
+use spent::Spent;
 use voices::Voice;
 
 use crate::history;
@@ -36,6 +38,8 @@ pub struct Audience {
     steps: Arc<Mutex<Progress>>,
     /// Texts on their way, of which the beginning of a secret may be held back.
     streams: Arc<Mutex<BTreeMap<(String, Voice), MaskStream>>>,
+    /// What the agents of the turn have used.
+    spent: Arc<Mutex<Spent>>,
     /// Put before the ids of everything, so that no other run in the same conversation has the same.
     run: String,
     /// Put before the paths of the steps: of a run inside another.
@@ -48,6 +52,8 @@ struct Progress {
     entries: Vec<PlanEntry>,
     /// Where among them a step is.
     places: HashMap<String, usize>,
+    /// Where each step is written.
+    written: HashMap<String, Location>,
     /// Changes that were not told yet.
     untold: usize,
     /// What was shown of the output of each step in progress: an update replaces all that was there.
@@ -65,6 +71,7 @@ impl Audience {
             mask: Arc::new(RwLock::new(mask)),
             steps: Arc::default(),
             streams: Arc::default(),
+            spent: Arc::default(),
             run: String::new(),
             prefix: String::new(),
         }
@@ -145,13 +152,14 @@ impl Audience {
                     return;
                 }
                 self.set(step, PlanStatus::InProgress);
+                let written = self.progress().written.get(step).cloned();
                 self.emit(EventKind::ToolCall(ToolCall {
                     id: self.begin(path),
                     title: title(path, description),
                     name: None,
                     kind: tool_kind(kind),
                     status: ToolStatus::InProgress,
-                    locations: Vec::new(),
+                    locations: written.into_iter().collect(),
                     content: Vec::new(),
                     input: None,
                     output: None,

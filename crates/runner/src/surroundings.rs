@@ -8,6 +8,7 @@ use std::{
 };
 
 use engine::{DriverSurroundings, Drivers, Engine, Records};
+use serde_json::{Map, Value};
 use workflow::{Mask, SECRET_NAMES, is_secret_name};
 
 use crate::{choices::Choices, found::Shelf, servers::Servers};
@@ -49,11 +50,24 @@ pub fn mask(environment: &BTreeMap<OsString, OsString>, more: &[String]) -> Mask
     Mask::of_values(secrets(environment, more))
 }
 
+/// The values of inputs whose names say that they are secret. Numbers and yes or no are none.
+pub(crate) fn secret_inputs(inputs: &Map<String, Value>, more: &[String]) -> BTreeSet<String> {
+    let parts = parts(more);
+    let secret = inputs.iter().filter_map(|(name, value)| {
+        let value = value.as_str().filter(|value| !value.is_empty())?;
+        is_secret_name(name, &parts).then(|| value.to_owned())
+    });
+    secret.collect()
+}
+
+/// Parts of names that make a variable or an input secret.
+fn parts(more: &[String]) -> Vec<&str> {
+    let more = more.iter().map(String::as_str);
+    SECRET_NAMES.into_iter().chain(more).collect()
+}
+
 fn secrets(environment: &BTreeMap<OsString, OsString>, more: &[String]) -> BTreeSet<String> {
-    let parts: Vec<&str> = SECRET_NAMES
-        .into_iter()
-        .chain(more.iter().map(String::as_str))
-        .collect();
+    let parts = parts(more);
     let is_secret = |name: &OsString| is_secret_name(&name.to_string_lossy(), &parts);
     environment
         .iter()

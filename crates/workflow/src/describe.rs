@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::check::successors;
 use crate::duration::format_duration;
 use crate::machine::Setup;
+use crate::mask::Mask;
 use crate::plan::{Backoff, Items, Limit, Plan, Prompt, Script, Step, StepKind, Strategy};
 use crate::scope::Scope;
 use crate::template;
@@ -64,6 +65,29 @@ impl Plan {
                 .written_steps()
                 .map(|step| described(step, &scope))
                 .collect(),
+        }
+    }
+}
+
+impl Description {
+    /// As it may be shown: its texts are masked, never the names and kinds of its steps, which others go by.
+    #[must_use]
+    pub fn masked(self, mask: &Mask) -> Self {
+        let step = |step: StepDescription| StepDescription {
+            description: mask.text(&step.description),
+            does: mask.text(&step.does),
+            next: step
+                .next
+                .into_iter()
+                .map(|(label, target)| (mask.text(&label), target))
+                .collect(),
+            ..step
+        };
+        let input = |(name, value): (String, String)| (name, mask.text(&value));
+        Self {
+            inputs: self.inputs.into_iter().map(input).collect(),
+            steps: self.steps.into_iter().map(step).collect(),
+            ..self
         }
     }
 }

@@ -31,10 +31,10 @@ pub use graph::{graph_mermaid, graph_text};
 pub use inputs::check_inputs;
 pub use load::{Loaded, TemplateLookup, WORKFLOW_FILE_MAX, load};
 pub use machine::{
-    Action, AgentAction, Announcement, AskApproval, AskInput, AskRepeat, CALL_DEPTH_MAX,
-    CommandAction, Decision, Effect, Failure, Finish, Input, Interrupted, Machine, OperationAction,
-    Outcome, Record, Rejected, Repeat, RewindFrom, SessionUse, Setup, Start, State, StepResult,
-    StepStatus, StopReason, Ticket, Tokens, WorkflowAction,
+    Action, AgentAction, Announcement, AskApproval, AskInput, AskRepeat, Beginning, CALL_DEPTH_MAX,
+    CommandAction, Decision, Effect, Extent, Failure, Finish, Input, Interrupted, Machine,
+    OperationAction, Outcome, Record, Rejected, Repeat, RewindFrom, SessionUse, Setup, Start,
+    State, StepResult, StepStatus, StopReason, Ticket, Tokens, WorkflowAction,
 };
 pub use mask::{Mask, MaskStream, SECRET_NAMES, is_secret_name};
 pub use plan::{

@@ -3,8 +3,9 @@
 //! A step in progress is a *frame*; steps inside loops and branches are frames with a parent. What the runner has been asked
 //! and has not answered is *open* under its ticket. `turn` dispatches inputs; `step` and `outcome` are the life of one frame;
 //! `branches` and `rounds` are those that contain others; `resolve` fills templates in; `stop` ends what is in progress;
-//! `ending` begins and ends the run; `recover` takes it up again.
+//! `ending` begins and ends the run; `recover` takes it up again; `again` begins one in the middle.
 
+mod again;
 mod branches;
 mod effect;
 mod ending;
@@ -31,6 +32,7 @@ use crate::world::World;
 use state::Stage;
 use turn::Turn;
 
+pub use again::{Beginning, Extent};
 pub use effect::{
     Action, AgentAction, Announcement, AskApproval, AskInput, AskRepeat, CommandAction, Effect,
     Failure, Finish, OperationAction, Outcome, SessionUse, Start, StopReason, Ticket,
@@ -88,6 +90,7 @@ impl Machine {
         let chance = setup.seed | 1;
         let state = State {
             setup,
+            beginning: None,
             stage: Stage::New,
             started: None,
             cancelled: false,

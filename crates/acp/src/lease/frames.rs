@@ -83,6 +83,11 @@ pub(super) fn prompt_answer(event: &Event) -> Option<&Raw> {
     (of_prompt && !Members::read(&raw.frame)?.has("update")).then_some(raw)
 }
 
+/// Whether an event has no frame in the protocol's words.
+pub(super) fn is_ours(event: &Event) -> bool {
+    acp(event.raw.as_ref()).is_none()
+}
+
 fn acp(raw: Option<&Raw>) -> Option<&Raw> {
     raw.filter(|raw| raw.dialect == Dialect::Acp)
 }

@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use domain::turn::{AskId, Event, EventKind, Raw, TurnId};
+use domain::turn::{AskId, Event, EventKind, Raw, TurnId, Usage};
 use engine::{Backlog, EngineError, EventReader, NativeRequest};
 use jsonrpc::{ErrorObject, Responder, SendError};
 use serde_json::value::RawValue;
@@ -151,6 +151,7 @@ pub(super) fn spawn(face: &Arc<Face>, shown: String, inbox: Inbox, beginning: Be
         seen: after,
         turns: BTreeMap::new(),
         said: None,
+        used: Usage::default(),
         asks: BTreeMap::new(),
         requests: VecDeque::new(),
     };
@@ -174,6 +175,8 @@ struct Task {
     turns: BTreeMap<TurnId, Owed>,
     /// The agent's own answer to the prompt that is about to end.
     said: Option<Raw>,
+    /// What the turn has used, of an agent that does not answer prompts in the protocol's words.
+    used: Usage,
     asks: BTreeMap<AskId, Open>,
     /// Requests of the agent that wait for what was told before them.
     requests: VecDeque<NativeRequest>,
@@ -283,9 +286,11 @@ impl Task {
         let frames = match &event.kind {
             EventKind::TurnStarted { turn, .. } if self.turns.contains_key(turn) => {
                 self.said = None;
+                self.used = Usage::default();
                 Vec::new()
             }
             EventKind::TurnStarted { prompt, .. } => {
+                self.used = Usage::default();
                 frames::of_prompt(prompt, event.raw.as_ref(), self.style())
             }
             EventKind::TurnEnded { turn, stop } => {
@@ -305,6 +310,10 @@ impl Task {
                 if let Some(settled) = self.asks.remove(ask).and_then(|open| open.settled) {
                     settled.cancel();
                 }
+                Vec::new()
+            }
+            EventKind::Usage(usage) if frames::is_ours(event) => {
+                self.used = self.used.updated(*usage);
                 Vec::new()
             }
             _ => match frames::prompt_answer(event) {

@@ -46,10 +46,16 @@ pub(crate) enum WorkflowCommand {
         agentcraft workflow resume 0197 --from build --input version=2\n  \
         agentcraft workflow resume 0197 --from previous")]
     Resume(ResumeArgs),
-    /// Run a workflow again from its beginning, with the inputs of an earlier run
-    #[command(
-        after_help = "Examples:\n  agentcraft workflow rerun 0197\n  agentcraft workflow rerun 0197 --input version=2"
-    )]
+    /// Run a workflow again as a new run, with the inputs of an earlier one
+    ///
+    /// From its beginning, or from a step (`--from`), or one step alone (`--step`, without the hooks of the workflow). The steps
+    /// before it are not done again: what they had come to in the earlier run counts. The file is taken as it is now,
+    /// and the earlier run stays as it is.
+    #[command(after_help = "Examples:\n  \
+        agentcraft workflow rerun 0197\n  \
+        agentcraft workflow rerun 0197 --input version=2\n  \
+        agentcraft workflow rerun 0197 --step build\n  \
+        agentcraft workflow rerun 0197 --from build")]
     Rerun(RerunArgs),
     /// Show a run and its steps
     #[command(
@@ -117,6 +123,12 @@ pub(crate) struct ResumeArgs {
 pub(crate) struct RerunArgs {
     /// The run; the beginning of its id is enough
     pub(crate) run: String,
+    /// Run this step alone
+    #[arg(long, value_name = "STEP", conflicts_with = "from")]
+    pub(crate) step: Option<String>,
+    /// Run from this step on
+    #[arg(long, value_name = "STEP")]
+    pub(crate) from: Option<String>,
     /// An input that replaces the one of the run
     #[arg(short, long, value_name = "KEY=VALUE")]
     pub(crate) input: Vec<Pair>,

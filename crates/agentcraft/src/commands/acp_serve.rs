@@ -161,33 +161,92 @@ fn configured(file: &Path) -> Result<Chosen, String> {
     })
 }
 
+/// Names that are tried in the daemon: an agent or a template of somebody else may have ours.
+fn names() -> impl Iterator<Item = Name> {
+    const TRIED: usize = 9;
+    let more = (2..=TRIED).map(|number| format!("{AGENT}-{number}"));
+    let names = std::iter::once(AGENT.to_owned()).chain(more);
+    names.map(|name| Name::parse(&name).expect("letters, a dash and a digit are a name"))
+}
+
 fn through_daemon(
     mut connection: Connection,
     config: &Config,
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
-    let known = connection.ask("template.get", &json!({ "name": AGENT }));
-    if known.is_err() {
-        let path = config
-            .configs_dir
-            .join("templates")
-            .join(format!("{AGENT}.json"));
-        if !files::is_there(&path) {
-            write(&path, TEMPLATE)
-                .map_err(|error| CommandError::machine("write a template", error))?;
+    let mut found = None;
+    for name in names() {
+        if let Some(place) = place(&mut connection, config, &name)? {
+            found = Some((name, place));
+            break;
         }
-        connection.ask("template.load", &json!({ "filePath": path }))?;
     }
+    let Some((name, place)) = found else {
+        return Err(CommandError::Refused {
+            message: format!(
+                "the daemon has other agents or templates called {AGENT}, {AGENT}-2, …"
+            ),
+            hint: format!("rename one of them: {AGENT} runs workflows for editors"),
+        });
+    };
     drop(connection);
-    let name = Name::parse(AGENT).expect("the name of our own agent is one");
     let arguments = ProxyArgs {
         name: name.clone().into(),
-        template: Some(name),
+        template: match place {
+            Place::Taken => None,
+            Place::Free => Some(name),
+        },
         lease: true,
         cwd: SessionFolder::Client,
         env_passthrough: false,
     };
     proxy::run(&arguments, config, screen)
+}
+
+/// Where an agent that runs workflows for editors has its name.
+enum Place {
+    /// It is there.
+    Taken,
+    /// It can be made of the template of the same name.
+    Free,
+}
+
+/// Whether the agent of this name is the one for editors or can be made it; nothing where it is somebody else's.
+fn place(
+    connection: &mut Connection,
+    config: &Config,
+    name: &Name,
+) -> Result<Option<Place>, CommandError> {
+    let named = json!({ "name": name });
+    if let Ok(agent) = connection.ask("agent.status", &named) {
+        let is_ours = is_ours(&agent["backendType"], &agent["backendConfig"]);
+        return Ok(is_ours.then_some(Place::Taken));
+    }
+    if let Ok(template) = connection.ask("template.get", &named) {
+        let backend = &template["backend"];
+        let is_ours = is_ours(&backend["type"], &backend["config"]);
+        return Ok(is_ours.then_some(Place::Free));
+    }
+    let path = config
+        .configs_dir
+        .join("templates")
+        .join(format!("{name}.json"));
+    if !files::is_there(&path) {
+        let text = TEMPLATE.replacen(AGENT, name.as_str(), 1);
+        write(&path, &text).map_err(|error| CommandError::machine("write a template", error))?;
+    }
+    // A file that is there already may be anything.
+    let loaded = connection.ask("template.load", &json!({ "filePath": path }));
+    let is_ours = |template: serde_json::Value| {
+        let backend = &template["backend"];
+        template["name"] == name.as_str() && is_ours(&backend["type"], &backend["config"])
+    };
+    Ok(loaded.is_ok_and(is_ours).then_some(Place::Free))
+}
+
+/// Runs every workflow of the folder, whichever a prompt names.
+fn is_ours(backend: &serde_json::Value, config: &serde_json::Value) -> bool {
+    backend == "workflow" && config["workflow"] == "*"
 }
 
 fn write(path: &Path, text: &str) -> Result<(), files::FileError> {

@@ -2,12 +2,12 @@
 //!
 //! The daemon sends the events of the turn, and asks what it asks, on the connection that gave the prompt.
 
-mod question;
 mod reading;
 mod turn;
 
 use std::{
     collections::VecDeque,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -18,11 +18,10 @@ use wire::daemon::{
     SessionEventsParams,
 };
 
-use question::Question;
 pub(super) use reading::{PROMPT_MAX, prompt_text};
 pub(super) use turn::{OwnTurn, Step};
 
-use super::{ask, template::absolute};
+use super::{ask, question::Question, template::absolute};
 use crate::{
     args::{PromptArgs, RunArgs, TalkFormat},
     config::Config,
@@ -228,7 +227,11 @@ impl<'a> Talk<'a> {
         let is_new = self.question.is_none();
         let question = match &mut self.question {
             Some(question) => question,
-            none => none.insert(Question::open(first.clone(), self.conversation.waker())?),
+            none => {
+                let waker = self.conversation.waker();
+                let wake = Arc::new(move || waker.wake());
+                none.insert(Question::open(first.clone(), wake)?)
+            }
         };
         if let Some(answer) = question.answer() {
             let params = ask::params(session, question.asks(), answer);
@@ -288,7 +291,7 @@ impl<'a> Talk<'a> {
 }
 
 /// Whether an event may write something below a question.
-fn is_shown(event: &EventKind) -> bool {
+pub(super) fn is_shown(event: &EventKind) -> bool {
     !matches!(
         event,
         EventKind::Usage(_) | EventKind::Other { .. } | EventKind::Ask(_)

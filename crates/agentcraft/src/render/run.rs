@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io, time::Duration};
 
-use domain::turn::{Answer, AskKind, Event, EventKind, ToolContent, ToolStatus, ToolUpdate};
+use domain::turn::{Answer, AskId, AskKind, Event, EventKind, ToolContent, ToolStatus, ToolUpdate};
 use jiff::Timestamp;
 use runner::{RunDetail, RunState, RunView};
 use serde_json::value::to_raw_value;
@@ -56,6 +56,20 @@ impl RunLines {
                 let raw = to_raw_value(event)?;
                 stream.event(&raw, Some(&event.kind), screen)
             }
+        }
+    }
+
+    /// The person here has answered this one, and need not be told.
+    pub(crate) fn answered(&mut self, ask: &AskId) {
+        if let Self::Stream(stream) = self {
+            stream.answered(ask);
+        }
+    }
+
+    /// The question has gone out of sight.
+    pub(crate) fn repeat_ask(&mut self) {
+        if let Self::Stream(stream) = self {
+            stream.repeat_ask();
         }
     }
 
@@ -283,6 +297,7 @@ pub(crate) fn run_detail(detail: &RunDetail, style: Style) -> String {
         .field("file", &run.path.to_string_lossy())
         .field("folder", &run.cwd.to_string_lossy())
         .field("part of", run.parent.as_deref().unwrap_or_default())
+        .field("rerun of", run.rerun_of.as_deref().unwrap_or_default())
         .field("started", &moment(run.started_at))
         .field("took", &took(run.started_at, run.updated_at))
         .list("inputs", inputs)

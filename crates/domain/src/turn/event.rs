@@ -176,6 +176,34 @@ pub struct Usage {
     pub cost_usd: Option<f64>,
 }
 
+impl Usage {
+    /// What is known after a later word, which may say only a part.
+    #[must_use]
+    pub fn updated(self, later: Self) -> Self {
+        Self {
+            input_tokens: later.input_tokens.or(self.input_tokens),
+            output_tokens: later.output_tokens.or(self.output_tokens),
+            cost_usd: later.cost_usd.or(self.cost_usd),
+        }
+    }
+
+    /// What two have used together, as far as either says.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        fn sum<T>(left: Option<T>, right: Option<T>, add: fn(T, T) -> T) -> Option<T> {
+            match (left, right) {
+                (Some(left), Some(right)) => Some(add(left, right)),
+                (left, right) => left.or(right),
+            }
+        }
+        Self {
+            input_tokens: sum(self.input_tokens, other.input_tokens, u64::saturating_add),
+            output_tokens: sum(self.output_tokens, other.output_tokens, u64::saturating_add),
+            cost_usd: sum(self.cost_usd, other.cost_usd, |left, right| left + right),
+        }
+    }
+}
+
 impl Event {
     /// About how many bytes it takes in memory: what queues and windows are bounded by.
     pub fn weight(&self) -> usize {

@@ -1,4 +1,5 @@
-//! Claude Code: `claude -p --output-format stream-json --verbose`. Qwen Code prints the same lines.
+//! Claude Code: `claude -p --output-format stream-json --verbose --include-partial-messages`. Qwen Code prints the same
+//! lines.
 
 use domain::turn::{EventKind, Stop, ToolStatus, Usage};
 use serde_json::Value;
@@ -26,8 +27,14 @@ fn invoke(request: &Request<'_>) -> Invocation {
     let mut invocation = Invocation::default();
     // It takes every argument up to the next option for a further file, so an option has to follow.
     invocation.pair("--mcp-config", request.servers_file);
-    // Without `--verbose` this format is refused.
-    for arg in ["-p", "--output-format", "stream-json", "--verbose"] {
+    // Without `--verbose` this format is refused; without the pieces, words come only when a whole message is there.
+    for arg in [
+        "-p",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+        "--include-partial-messages",
+    ] {
         invocation.add(arg);
     }
     let options = request.options;
@@ -124,24 +131,23 @@ impl ClaudeReader {
 
     /// A piece of a message, printed with `--include-partial-messages`; the whole message follows.
     fn piece(&mut self, line: &Value, findings: &mut Findings) {
+        findings.comes_again = true;
+        // The words of an agent below are no part of the answer, and its messages come between those of the one above.
+        if !line["parent_tool_use_id"].is_null() {
+            return;
+        }
         let event = &line["event"];
-        let kind = text(event, &["type"]).unwrap_or_default();
         if let Some(id) = text(event, &["message", "id"]) {
             id.clone_into(&mut self.message);
         }
         let delta = &event["delta"];
-        if line["parent_tool_use_id"].is_null() {
-            if let Some(words) = text(delta, &["text"]) {
-                self.texts.piece(&self.message, words);
-                self.answered |= !words.is_empty();
-                findings.text(words);
-            } else if let Some(words) = text(delta, &["thinking"]) {
-                self.thoughts.piece(&self.message, words);
-                findings.thought(words);
-            }
-        }
-        if findings.events.is_empty() {
-            findings.push(other(format!("stream_event/{kind}")));
+        if let Some(words) = text(delta, &["text"]) {
+            self.texts.piece(&self.message, words);
+            self.answered |= !words.is_empty();
+            findings.text(words);
+        } else if let Some(words) = text(delta, &["thinking"]) {
+            self.thoughts.piece(&self.message, words);
+            findings.thought(words);
         }
     }
 

@@ -32,7 +32,7 @@ async fn every_program_gets_its_options_and_a_prompt_that_is_no_option() {
     let cases = [
         (
             "claude-code",
-            "-p|--output-format|stream-json|--verbose|--system-prompt-file|/system.md|--append-system-prompt|-be brief|\
+            "-p|--output-format|stream-json|--verbose|--include-partial-messages|--system-prompt-file|/system.md|--append-system-prompt|-be brief|\
              --resume|s-1|--max-turns|3|--model|m|--|--help me",
             "",
         ),

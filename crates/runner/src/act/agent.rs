@@ -3,9 +3,9 @@
 mod direct;
 mod managed;
 
-use std::{ffi::OsStr, time::Duration};
+use std::{ffi::OsStr, path::Path, time::Duration};
 
-use domain::turn::{EventKind, Stop, Usage};
+use domain::turn::{EventKind, Location, Stop, ToolCall, ToolContent, ToolUpdate, Usage};
 use platform::system;
 use tokio::time::Instant;
 use workflow::{
@@ -210,7 +210,7 @@ impl Answered {
                 let kept = text.floor_char_boundary(room.min(text.len()));
                 self.text.push_str(&text[..kept]);
             }
-            EventKind::Usage(usage) => self.usage = *usage,
+            EventKind::Usage(usage) => self.usage = self.usage.updated(*usage),
             EventKind::TurnStarted { .. }
             | EventKind::TurnEnded { .. }
             | EventKind::Ask(_)
@@ -223,7 +223,44 @@ impl Answered {
             | EventKind::Notice { .. } => {}
             EventKind::Plan { .. } => return, // The plan of the turn is the plan of the run.
         }
-        act.audience.inner(&act.path, kind.clone());
+        let told = placed(kind.clone(), &act.scene.cwd);
+        act.audience.inner(&act.path, told);
+    }
+}
+
+/// With whole paths: whoever watches may be in another folder than the agent.
+fn placed(kind: EventKind, folder: &Path) -> EventKind {
+    let whole = |path: String| folder.join(path).to_string_lossy().into_owned();
+    let places = |places: Vec<Location>| -> Vec<Location> {
+        let placed = |place: Location| Location {
+            path: whole(place.path),
+            ..place
+        };
+        places.into_iter().map(placed).collect()
+    };
+    let contents = |contents: Vec<ToolContent>| -> Vec<ToolContent> {
+        let placed = |content| match content {
+            ToolContent::Diff { path, old, new } => ToolContent::Diff {
+                path: whole(path),
+                old,
+                new,
+            },
+            other @ (ToolContent::Text { .. } | ToolContent::Terminal { .. }) => other,
+        };
+        contents.into_iter().map(placed).collect()
+    };
+    match kind {
+        EventKind::ToolCall(call) => EventKind::ToolCall(ToolCall {
+            locations: places(call.locations),
+            content: contents(call.content),
+            ..call
+        }),
+        EventKind::ToolUpdate(update) => EventKind::ToolUpdate(ToolUpdate {
+            locations: update.locations.map(places),
+            content: update.content.map(contents),
+            ..update
+        }),
+        other => other,
     }
 }
 

@@ -57,6 +57,7 @@ async fn begin(act: &Act, action: WorkflowAction) -> Result<Execution, String> {
         parent: Some(caller(act)),
         call_stack: action.call_stack,
         talk: None,
+        earlier: None,
     };
     let prepared = Execution::prepare(&act.scene.node, &found, action.inputs, order).await;
     prepared.map_err(|error| engine::chain(&error))

@@ -111,6 +111,7 @@ impl RunKeeper {
             parent: None,
             call_stack: Vec::new(),
             talk: Some(turn.session.clone()),
+            earlier: None,
         };
         Execution::prepare(&self.node, &found, inputs, order).await
     }

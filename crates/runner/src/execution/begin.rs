@@ -10,7 +10,7 @@ use platform::crash;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
-use workflow::{Finish, Input, Machine, Mask, Outcome, RewindFrom, Setup, World};
+use workflow::{Beginning, Finish, Input, Machine, Mask, Outcome, RewindFrom, Setup, World};
 
 use super::{Execution, INPUTS_MAX, claim::Claim};
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
     servers::Servers,
     setup::Stage,
     show::Audience,
-    surroundings::{Scene, Surroundings},
+    surroundings::{Scene, Surroundings, secret_inputs},
     world::Remembering,
 };
 
@@ -43,6 +43,16 @@ pub struct Order {
     pub call_stack: Vec<String>,
     /// The conversation that it belongs to, which finds it again when it waits there.
     pub talk: Option<String>,
+    /// The run that it does again.
+    pub earlier: Option<Earlier>,
+}
+
+/// A run that is done again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Earlier {
+    pub run: String,
+    /// Where, if not from its beginning: what comes before is then as it was in that run.
+    pub at: Option<Beginning>,
 }
 
 /// A step that calls a workflow.
@@ -108,6 +118,20 @@ impl Execution {
         };
         let machine = Machine::new(Arc::new(plan), setup, world)
             .map_err(|problems| StartError::Inputs { problems })?;
+        let mut secrets = scene.node.secrets();
+        secrets.extend(secret_inputs(
+            &machine.setup().inputs,
+            &scene.node.secret_names,
+        ));
+        let (machine, earlier) = match order.earlier {
+            None => (machine, None),
+            Some(earlier) => {
+                let (machine, run) = after(&scene, machine, earlier).await?;
+                // What it takes over may hold them.
+                secrets.extend(run.kept.secrets);
+                (machine, Some(run.view.id))
+            }
+        };
         let kept = Kept {
             workflow: found.name.clone(),
             path: found.path.clone(),
@@ -116,7 +140,8 @@ impl Execution {
             cwd: order.cwd,
             caller: order.parent,
             talk: order.talk,
-            secrets: scene.node.secrets(),
+            earlier,
+            secrets,
             started_at: now().0,
             state: RunState::Running,
             worker: Worker::ourselves(),
@@ -126,7 +151,7 @@ impl Execution {
         };
         let mut execution = Self::assemble(id, (machine, remembering), kept, scene, order.audience);
         execution.snapshot().await?;
-        execution.audience.plan(execution.machine.plan());
+        execution.tell_plan();
         execution.take(Input::Begin).await?;
         Ok(execution)
     }
@@ -174,10 +199,12 @@ impl Execution {
         }
         if is_over || taken_up.from.is_some() {
             let from = taken_up.from.unwrap_or(RewindFrom::Current);
-            let inputs = taken_up.inputs;
+            let inputs = taken_up.inputs.clone();
             todo.push(Input::Rewind { from, inputs });
         }
         kept.secrets.extend(scene.node.secrets());
+        kept.secrets
+            .extend(secret_inputs(&taken_up.inputs, &scene.node.secret_names));
         kept.worker = Worker::ourselves();
         kept.state = RunState::Running;
         kept.finish = None;
@@ -195,11 +222,17 @@ impl Execution {
         execution.snapshot().await?;
         drop(claim);
         crash::point("workflow.resumed");
-        execution.audience.plan(execution.machine.plan());
+        execution.tell_plan();
         for effect in effects {
             execution.perform(effect);
         }
         Ok(execution)
+    }
+
+    /// The steps of the plan; those that have ended already are done.
+    fn tell_plan(&self) {
+        let (plan, ended) = (self.machine.plan(), self.machine.records());
+        self.audience.plan(plan, &self.kept.path, ended);
     }
 
     fn assemble(
@@ -229,4 +262,21 @@ impl Execution {
             bell: None,
         }
     }
+}
+
+/// A run that has not begun, with what an earlier one had come to, where it begins in the middle.
+async fn after(
+    scene: &Scene,
+    machine: Machine,
+    earlier: Earlier,
+) -> Result<(Machine, Restored), StartError> {
+    let history = History::new(scene.node.records.clone());
+    let run = restore(&history, &earlier.run, scene.environment()).await?;
+    let machine = match earlier.at {
+        None => machine,
+        Some(at) => machine
+            .beginning_at(at, run.machine.records())
+            .map_err(|problems| StartError::Inputs { problems })?,
+    };
+    Ok((machine, run))
 }

@@ -1,7 +1,9 @@
 //! The plan of a run: each step that is written in the file, and how far it is.
 
-use domain::turn::{EventKind, PlanEntry, PlanStatus};
-use workflow::Plan;
+use std::{collections::BTreeMap, path::Path};
+
+use domain::turn::{EventKind, Location, PlanEntry, PlanStatus};
+use workflow::{Plan, Record};
 
 use super::Audience;
 
@@ -10,20 +12,31 @@ use super::Audience;
 const TOLD_WITH_EACH: usize = 100;
 
 impl Audience {
-    /// The steps, before anything has happened.
-    pub(crate) fn plan(&self, plan: &Plan) {
+    /// The steps, before anything happens, and the file they are written in; `ended` are those that need not be done.
+    pub(crate) fn plan(&self, plan: &Plan, file: &Path, ended: &BTreeMap<String, Record>) {
         let entry = |step: &workflow::Step| PlanEntry {
             text: match step.description.as_str() {
                 "" => step.name.clone(),
                 words => format!("{}: {words}", step.name),
             },
-            status: PlanStatus::Pending,
+            status: match ended.contains_key(&step.name) {
+                true => PlanStatus::Completed,
+                false => PlanStatus::Pending,
+            },
         };
         let steps = plan.written_steps();
         let shown = steps.filter(|step| !matches!(step.kind, workflow::StepKind::Terminal(_)));
         let mut progress = self.progress();
         progress.entries.clear();
         progress.places.clear();
+        let written = |step: &workflow::Step| Location {
+            path: file.to_string_lossy().into_owned(),
+            line: u32::try_from(step.line).ok().filter(|line| *line > 0),
+        };
+        progress.written = plan
+            .written_steps()
+            .map(|step| (step.name.clone(), written(step)))
+            .collect();
         for step in shown {
             let place = progress.entries.len();
             progress.places.insert(step.name.clone(), place);

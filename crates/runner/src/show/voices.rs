@@ -57,6 +57,7 @@ impl Audience {
         let kind = match kind {
             EventKind::Text { text } => return self.piece(&source, Voice::Text, &text),
             EventKind::Thought { text } => return self.piece(&source, Voice::Thought, &text),
+            EventKind::Usage(usage) => return self.used(&source, usage),
             EventKind::ToolCall(call) => EventKind::ToolCall(ToolCall {
                 id: own(call.id.clone()),
                 ..call
@@ -73,7 +74,9 @@ impl Audience {
 
     /// The agent of a step has nothing more to say.
     pub(crate) fn silence(&self, path: &str) {
-        self.flush(&self.own(path));
+        let source = self.own(path);
+        self.flush(&source);
+        self.used_up(&source);
     }
 
     fn streams(&self) -> MutexGuard<'_, BTreeMap<(String, Voice), MaskStream>> {

@@ -161,6 +161,7 @@ impl Scene {
             parent: None,
             call_stack: Vec::new(),
             talk: None,
+            earlier: None,
         };
         let found = self.node.shelf.find(self.project(), name).unwrap();
         let inputs = match inputs {

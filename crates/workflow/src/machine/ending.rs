@@ -32,7 +32,11 @@ impl Turn<'_> {
         match self.workflow_hook(self.plan.hooks.start.get(hook)) {
             WorkflowHook::None => {
                 self.state.stage = Stage::Running;
-                self.jobs.push_back(Job::Enter(self.plan.initial.clone()));
+                let first = match &self.state.beginning {
+                    Some(beginning) => &beginning.step,
+                    None => &self.plan.initial,
+                };
+                self.jobs.push_back(Job::Enter(first.clone()));
             }
             WorkflowHook::Done => self.jobs.push_back(Job::StartHook(hook + 1)),
             WorkflowHook::Started => {}
@@ -40,7 +44,7 @@ impl Turn<'_> {
     }
 
     fn workflow_hook(&mut self, hook: Option<&Hook>) -> WorkflowHook {
-        let Some(hook) = hook else {
+        let Some(hook) = hook.filter(|_| !self.state.is_of_one_step()) else {
             return WorkflowHook::None;
         };
         let (Hook::Log(text) | Hook::Command(text)) = hook;
@@ -178,6 +182,10 @@ impl Turn<'_> {
         if let Some(failure) = self.state.abort.take() {
             return self.end_failed(failure);
         }
+        let next = match self.state.is_of_one_step() {
+            true => Ok(None),
+            false => next,
+        };
         match next {
             Ok(Some(target)) => self.jobs.push_back(Job::Enter(target)),
             Ok(None) if result.status.is_success() || step.continue_on_error => {
@@ -253,7 +261,7 @@ impl Turn<'_> {
         };
         let ending = ending.as_ref().clone();
         let mut outputs = Map::new();
-        if ending.outcome == Outcome::Succeeded {
+        if ending.outcome == Outcome::Succeeded && !self.state.is_of_one_step() {
             for (name, text) in &self.plan.outputs {
                 let value = template::render(text, &self.scope("", &[]));
                 let value = value.map(Value::String).unwrap_or_else(|words| {

@@ -6,6 +6,7 @@ use domain::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::again::{Beginning, Extent};
 use super::effect::{Effect, Failure, Finish, Outcome, StopReason, Ticket};
 use super::input::{StepResult, StepStatus, Tokens};
 
@@ -85,6 +86,9 @@ pub(super) struct FrameId(pub(super) u64);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct State {
     pub(super) setup: Setup,
+    /// Where it begins, if not where the plan does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) beginning: Option<Beginning>,
     pub(super) stage: Stage,
     pub(super) started: Option<Timestamp>,
     pub(super) cancelled: bool,
@@ -107,6 +111,12 @@ pub struct State {
 }
 
 impl State {
+    /// Whether one step is all that is run.
+    pub(super) fn is_of_one_step(&self) -> bool {
+        let extent = self.beginning.as_ref().map(|beginning| beginning.extent);
+        extent == Some(Extent::Alone)
+    }
+
     /// The earliest moment at which time alone changes something.
     pub(super) fn next_wake(&self) -> Option<Timestamp> {
         let times = self.frames.values().flat_map(|frame| {

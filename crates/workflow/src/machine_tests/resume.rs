@@ -191,3 +191,99 @@ fn a_run_can_be_run_again_from_a_step() {
     };
     assert!(run.machine.apply(wrong, Timestamp(0)).is_err());
 }
+
+/// A run of the same file that has not begun, with its beginning at a step of an earlier one.
+fn again(text: &str, earlier: &Run, step: &str, extent: Extent) -> Result<Run, Vec<Problem>> {
+    let mut run = Run::new(text);
+    let beginning = Beginning {
+        step: step.to_owned(),
+        extent,
+    };
+    run.machine = run
+        .machine
+        .beginning_at(beginning, earlier.machine.records())?;
+    Ok(run)
+}
+
+const CHAIN: &str = "name: demo\noutputs: {all: '{{.states.c.Output}}'}\n\
+    hooks: {workflow_start: [{command: prepare}], workflow_end: [{command: tidy}]}\nstates:\n  initial: a\n  \
+    a: {type: command, command: one, on_success: b}\n  \
+    b: {type: command, command: 'two {{.states.a.Output}}', on_success: c, on_failure: bad}\n  \
+    c: {type: command, command: 'three {{.states.b.Output}}', on_success: done}\n  \
+    wide: {type: parallel, parallel: [x, y], on_success: done}\n  x: {type: command, command: x}\n  \
+    y: {type: command, command: y}\n  done: {type: terminal}\n  bad: {type: terminal, status: failure}\n";
+
+fn through_the_chain() -> Run {
+    let mut run = Run::begin(CHAIN);
+    run.ok("", "");
+    run.ok("a", "A");
+    run.ok("b", "B");
+    run.ok("c", "C");
+    run.ok("", "");
+    assert_eq!(run.outcome().0, Outcome::Succeeded);
+    run
+}
+
+#[test]
+fn a_new_run_begins_at_a_step_with_what_an_earlier_one_had_come_to() {
+    let earlier = through_the_chain();
+    let run = again(CHAIN, &earlier, "b", Extent::Onwards).unwrap();
+    let names: Vec<&String> = run.machine.records().keys().collect();
+    assert_eq!(names, ["a"], "what came after the step is not taken over");
+    // Whoever is killed before it has begun still begins there.
+    let mut run = killed(&run);
+    run.tell(Input::Begin);
+    run.ok("", "");
+    run.ok("b", "B2");
+    run.ok("c", "C2");
+    run.ok("", "");
+    assert_eq!(
+        run.started(),
+        ["hook prepare", "two A", "three B2", "hook tidy"]
+    );
+    assert_eq!(run.finish().outputs["all"], "C2");
+    let orders: Vec<u64> = run.machine.records().values().map(|it| it.order).collect();
+    assert_eq!(orders, [1, 2, 3]);
+}
+
+#[test]
+fn a_step_is_run_alone_without_the_hooks_and_outputs_of_its_workflow() {
+    let earlier = through_the_chain();
+    let mut run = again(CHAIN, &earlier, "b", Extent::Alone).unwrap();
+    run.tell(Input::Begin);
+    let mut run = {
+        let mut run = killed(&run);
+        let ask = match run.tell(Input::Recover).remove(0) {
+            Effect::AskRepeat(ask) => ask,
+            other => panic!("{other:?}"),
+        };
+        run.tell(Input::Repeat {
+            ticket: ask.ticket,
+            decision: Repeat::Again,
+        });
+        run
+    };
+    run.ok("b", "B2");
+    assert_eq!(run.started(), ["two A"]);
+    assert_eq!(run.outcome(), (Outcome::Succeeded, 0, ""));
+    assert!(run.finish().outputs.is_empty() && run.logs().is_empty());
+    let mut run = again(CHAIN, &earlier, "b", Extent::Alone).unwrap();
+    run.tell(Input::Begin);
+    run.fail("b", 7);
+    assert_eq!(run.outcome().0, Outcome::Failed, "on_failure leads nowhere");
+}
+
+#[test]
+fn what_cannot_be_begun_at_is_said_in_words() {
+    let earlier = through_the_chain();
+    for (step, extent, words) in [
+        ("bb", Extent::Alone, "there is no step bb"),
+        ("done", Extent::Alone, "done is an end and does nothing"),
+        ("x", Extent::Onwards, "x is a part of wide"),
+    ] {
+        let refused = again(CHAIN, &earlier, step, extent).err().unwrap();
+        assert_eq!(refused[0].message, words);
+    }
+    assert!(again(CHAIN, &earlier, "x", Extent::Alone).is_ok());
+    assert!(again(CHAIN, &earlier, "done", Extent::Onwards).is_ok());
+}

@@ -1,10 +1,10 @@
 //! Prompts of the editor: given to the session, and answered when their turn has ended.
 
-use domain::turn::{Raw, Stop, TurnId};
+use domain::turn::{Raw, Stop, TurnId, Usage};
 use engine::{Prompt, TurnOptions};
 use jsonrpc::{ErrorObject, Responder};
 use serde_json::{
-    json,
+    Value, json,
     value::{RawValue, to_raw_value},
 };
 use tokio::sync::oneshot;
@@ -22,10 +22,10 @@ pub(super) struct Owed {
 
 impl Owed {
     /// A request that was withdrawn is answered so, and not with the end of its turn.
-    async fn answer(self, stop: &Stop, said: Option<&Raw>) {
+    async fn answer(self, stop: &Stop, said: Option<&Raw>, used: Usage) {
         let answer = match stop {
             Stop::Cancelled if self.withdrawn.is_cancelled() => Err(ErrorObject::cancelled()),
-            stop => prompt_answer(stop, said),
+            stop => prompt_answer(stop, said, used),
         };
         reply(self.responder, answer).await;
     }
@@ -50,7 +50,7 @@ impl Task {
         let all_cancels = self.inbox.cancels.clone();
         let is_cancelled = || withdrawn.is_cancelled() || all_cancels.count() != cancels;
         if is_cancelled() {
-            return owed.answer(&Stop::Cancelled, None).await;
+            return owed.answer(&Stop::Cancelled, None, Usage::default()).await;
         }
         let prompt = Prompt {
             text,
@@ -74,15 +74,19 @@ impl Task {
     }
 
     pub(super) async fn end_turn(&mut self, turn: TurnId, stop: &Stop) {
-        let said = self.said.take();
+        let (said, used) = (self.said.take(), std::mem::take(&mut self.used));
         if let Some(owed) = self.turns.remove(&turn) {
-            owed.answer(stop, said.as_ref()).await;
+            owed.answer(stop, said.as_ref(), used).await;
         }
     }
 }
 
 /// What a prompt is answered with: the agent's own words where it is known, or ours.
-fn prompt_answer(stop: &Stop, said: Option<&Raw>) -> Result<Box<RawValue>, ErrorObject> {
+fn prompt_answer(
+    stop: &Stop,
+    said: Option<&Raw>,
+    used: Usage,
+) -> Result<Box<RawValue>, ErrorObject> {
     let said = said.and_then(|said| RawValue::from_string(said.frame.to_string()).ok());
     match stop {
         Stop::Failed { message } => Err(said
@@ -99,11 +103,57 @@ fn prompt_answer(stop: &Stop, said: Option<&Raw>) -> Result<Box<RawValue>, Error
         | Stop::MaxTurnRequests
         | Stop::Refusal
         | Stop::Cancelled => {
-            let ours = || {
-                to_raw_value(&json!({ "stopReason": stop.as_str() })).expect("text can be written")
-            };
+            let ours = || to_raw_value(&answer(stop, used)).expect("a value can be written");
             let own = said.filter(|said| said.get().contains("\"stopReason\""));
             Ok(own.unwrap_or_else(ours))
+        }
+    }
+}
+
+/// An answer of ours, with what the turn has used. Tokens have their place in the protocol, where both kinds are known; the cost of
+/// one turn has none.
+fn answer(stop: &Stop, used: Usage) -> Value {
+    let mut answer = json!({ "stopReason": stop.as_str() });
+    if let (Some(input), Some(output)) = (used.input_tokens, used.output_tokens) {
+        answer["usage"] = json!({
+            "totalTokens": input.saturating_add(output), "inputTokens": input, "outputTokens": output,
+        });
+    }
+    if let Some(cost) = used.cost_usd.filter(|cost| cost.is_finite()) {
+        answer["_meta"] = json!({ "agentcraft": { "costUsd": cost } });
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_turn_has_used_is_in_the_answer_as_far_as_it_is_known() {
+        let used = Usage {
+            input_tokens: Some(30),
+            output_tokens: Some(12),
+            cost_usd: Some(0.5),
+        };
+        assert_eq!(
+            answer(&Stop::EndTurn, used),
+            json!({
+                "stopReason": "end_turn",
+                "usage": { "totalTokens": 42, "inputTokens": 30, "outputTokens": 12 },
+                "_meta": { "agentcraft": { "costUsd": 0.5 } },
+            })
+        );
+        let half = Usage {
+            output_tokens: None,
+            cost_usd: None,
+            ..used
+        };
+        for used in [half, Usage::default()] {
+            assert_eq!(
+                answer(&Stop::Refusal, used),
+                json!({ "stopReason": "refusal" })
+            );
         }
     }
 }

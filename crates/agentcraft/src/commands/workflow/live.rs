@@ -1,11 +1,10 @@
 //! A run as it happens: its events on the screen, its questions to the person there, and Ctrl-C.
 
+mod asking;
+mod speech;
+
 use std::{sync::Arc, time::Duration};
 
-use domain::{
-    permission,
-    turn::{Ask, AskId, EventKind},
-};
 use engine::{AskRequest, EventLog, Page, SessionSink};
 use runner::{Audience, Execution, Found, Progress, StartError, Surroundings};
 use serde_json::json;
@@ -17,13 +16,13 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use workflow::{Finish, Outcome};
 
+use asking::Asking;
+use speech::Speech;
+
 use super::run;
 use crate::{
     args::TalkFormat,
-    commands::{
-        ask,
-        editor::{Editor, Typed},
-    },
+    commands::talk,
     config::Config,
     error::CommandError,
     exit::Exit,
@@ -56,7 +55,7 @@ pub(super) struct Live<'a> {
     screen: &'a mut Screen,
     format: TalkFormat,
     next: u64,
-    asked: u64,
+    asking: Asking,
     cwd: String,
     /// Ends the run.
     cancel: CancellationToken,
@@ -98,7 +97,7 @@ impl<'a> Live<'a> {
             screen,
             format,
             next: 1,
-            asked: 0,
+            asking: Asking::default(),
             cwd: String::new(),
             cancel: CancellationToken::new(),
         })
@@ -152,45 +151,53 @@ impl<'a> Live<'a> {
         }
         let (answers, mut reports) = self.drive(execution);
         let mut signals = Signals::new()?;
-        let mut is_listening = false;
+        let mut speech: Option<Speech> = None;
         loop {
             self.show_events()?;
             tokio::select! { biased;
                 () = signals.next() => {
-                    if self.cancel.is_cancelled() {
-                        // Whoever asks a second time is in a hurry; the guardian ends what is left.
-                        return Err(CommandError::Shown(Exit::of_run(130)));
-                    }
-                    self.lines.close(self.screen)?;
-                    self.screen.note("cancelling; once more to leave at once")?;
-                    self.cancel.cancel();
+                    speech = None;
+                    self.interrupt()?;
                 }
-                Some(question) = self.asks.recv() => self.answer(question)?,
+                Some(request) = self.asks.recv() => self.ask(request)?,
+                () = self.asking.changed() => self.look_at_answers()?,
                 report = reports.recv() => {
+                    drop(speech.take()); // Words are not waited for any more.
                     self.show_events()?;
                     match report {
-                        Some(Report::Waiting) if self.screen.can_ask() => {
-                            let words = self.words()?;
-                            let _ = answers.send(words).await; // The run may have been cancelled.
-                        }
                         Some(Report::Waiting) => {
                             self.lines.close(self.screen)?;
-                            is_listening = true;
+                            speech = Some(Speech::begin(self.screen.can_ask()));
                         }
                         Some(Report::Finished(finish)) => return self.conclude(&id, &finish),
                         Some(Report::Failed(error)) => return self.refuse(&error, None),
                         None => return Err(CommandError::Shown(Exit::Failed)),
                     }
                 }
-                line = self.input.next_line(), if is_listening => {
-                    is_listening = false;
-                    let words = line?.unwrap_or_default();
-                    let _ = answers.send(words.trim_end().to_owned()).await; // As above.
+                said = speech::said(&mut speech, &mut self.input) => {
+                    speech = None;
+                    let _ = answers.send(said?).await; // The run may have been cancelled.
                 }
                 () = self.log.newer_than(self.next - 1) => {}
-                () = tokio::time::sleep(PAUSE) => self.lines.pause(self.screen)?,
+                () = tokio::time::sleep(PAUSE) => {
+                    self.lines.pause(self.screen)?;
+                    self.look_at_answers()?;
+                }
             }
         }
+    }
+
+    /// Cancels the first time, leaves the second.
+    fn interrupt(&mut self) -> Result<(), CommandError> {
+        if self.cancel.is_cancelled() {
+            // Whoever asks a second time is in a hurry; the guardian ends what is left.
+            return Err(CommandError::Shown(Exit::of_run(130)));
+        }
+        self.asking.step_aside();
+        self.lines.close(self.screen)?;
+        self.screen.note("cancelling; once more to leave at once")?;
+        self.cancel.cancel();
+        Ok(())
     }
 
     /// The run goes on in a task, whatever the screen waits for.
@@ -232,57 +239,15 @@ impl<'a> Live<'a> {
                 break;
             };
             self.next = last.seq + 1;
+            if events.iter().any(|event| talk::is_shown(&event.kind)) {
+                self.asking.step_aside();
+            }
             for event in &events {
                 self.lines.event(event, self.screen)?;
             }
             self.log.stored(last.seq);
         }
         Ok(())
-    }
-
-    fn answer(&mut self, question: AskRequest) -> Result<(), CommandError> {
-        let AskRequest { kind, answer, .. } = question;
-        let audience = match self.screen.can_ask() {
-            true => permission::Audience::Somebody,
-            false => permission::Audience::Nobody,
-        };
-        self.asked += 1;
-        let asked = Ask {
-            id: AskId(format!("ask-{}", self.asked)),
-            kind,
-        };
-        self.log.append(EventKind::Ask(asked.clone()), None);
-        let (given, by) = match run::by_policy(self.config, &asked.kind, &self.cwd, audience) {
-            Some(given) => (given, "policy"),
-            None => {
-                self.show_events()?;
-                self.lines.pause(self.screen)?;
-                self.lines.close(self.screen)?;
-                let given = ask::on_terminal(&asked).unwrap_or_else(|| {
-                    self.cancel.cancel();
-                    asked.kind.denial()
-                });
-                (given, "you")
-            }
-        };
-        let settled = EventKind::AskSettled {
-            ask: asked.id,
-            answer: given.clone(),
-            by: Some(by.to_owned()),
-            why: None,
-        };
-        self.log.append(settled, None);
-        let _ = answer.send(given); // The step may have given up.
-        Ok(())
-    }
-
-    /// What the user says in a conversation on the terminal; its end ends the conversation.
-    fn words(&mut self) -> Result<String, CommandError> {
-        self.lines.close(self.screen)?;
-        match Editor::on_terminal()?.read("you> ")? {
-            Typed::Line(line) => Ok(line),
-            Typed::Interrupt | Typed::End => Ok(String::new()),
-        }
     }
 
     fn conclude(&mut self, id: &str, finish: &Finish) -> Result<(), CommandError> {

@@ -7,9 +7,9 @@ use domain::{
     turn::{Answer, AskKind},
 };
 use platform::crash;
-use runner::{Choices, Execution, Found, History, Order, RunDetail, StartError, TakenUp};
+use runner::{Choices, Earlier, Execution, Found, History, Order, RunDetail, StartError, TakenUp};
 use serde_json::{Map, Value};
-use workflow::{Plan, RewindFrom};
+use workflow::{Beginning, Extent, Plan, RewindFrom};
 
 use super::{
     Place,
@@ -41,26 +41,21 @@ pub(super) fn run(
     let mut inputs = given(&arguments.input, Some(&plan));
     ask_missing(&plan, &mut inputs, screen)?;
     if arguments.dry_run {
-        let described = runner::describe(&found, inputs, &place.cwd, &config.environment);
+        let (environment, names) = (&config.environment, &config.secret_names);
+        let described = runner::describe(&found, inputs, &place.cwd, environment, names);
         let described = described.map_err(|error| super::refuse(&error, Some(&found), screen))?;
-        let mask = super::mask(config);
         return match arguments.output.format {
-            TalkFormat::Json => {
-                let value = serde_json::to_value(&described)
-                    .map_err(|error| CommandError::machine("write the plan down", error))?;
-                Ok(screen.json(&mask.json(&value))?)
-            }
-            TalkFormat::Text => Ok(screen.print(&mask.text(&described.to_string()))?),
+            TalkFormat::Json => Ok(screen.json(&described)?),
+            TalkFormat::Text => Ok(screen.print(&described.to_string())?),
         };
     }
-    begin(
+    let wanted = Wanted {
         found,
         inputs,
-        place.cwd,
-        arguments.output.format,
-        config,
-        screen,
-    )
+        cwd: place.cwd,
+        earlier: None,
+    };
+    begin(wanted, arguments.output.format, config, screen)
 }
 
 pub(super) fn resume(
@@ -103,7 +98,19 @@ pub(super) fn rerun(
     let mut inputs = detail.inputs;
     inputs.retain(|_, value| !value.is_null());
     inputs.extend(given(&arguments.input, Some(&plan)));
-    begin(found, inputs, cwd, arguments.output.format, config, screen)
+    let beginning = |step, extent| Beginning { step, extent };
+    let alone = arguments.step.map(|step| beginning(step, Extent::Alone));
+    let onwards = arguments.from.map(|step| beginning(step, Extent::Onwards));
+    let wanted = Wanted {
+        found,
+        inputs,
+        cwd,
+        earlier: Some(Earlier {
+            run: detail.view.id,
+            at: alone.or(onwards),
+        }),
+    };
+    begin(wanted, arguments.output.format, config, screen)
 }
 
 fn earlier(run: &str, config: &Config, screen: &mut Screen) -> Result<RunDetail, CommandError> {
@@ -115,15 +122,27 @@ fn earlier(run: &str, config: &Config, screen: &mut Screen) -> Result<RunDetail,
     detail.map_err(|error| super::refuse(&error, None, screen))
 }
 
-fn begin(
+/// What shall be run, and where.
+struct Wanted {
     found: Found,
     inputs: Map<String, Value>,
     cwd: PathBuf,
+    earlier: Option<Earlier>,
+}
+
+fn begin(
+    wanted: Wanted,
     format: TalkFormat,
     config: &Config,
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
     crash::arm(config.crash_at.as_deref());
+    let Wanted {
+        found,
+        inputs,
+        cwd,
+        earlier,
+    } = wanted;
     on_runtime(async {
         let live = Live::open(format, config, screen).await?;
         let order = Order {
@@ -134,6 +153,7 @@ fn begin(
             parent: None,
             call_stack: Vec::new(),
             talk: None,
+            earlier,
         };
         let prepared = Execution::prepare(live.runs(), &found, inputs, order).await;
         let started = prepared.map(|execution| Started {

@@ -11,7 +11,7 @@ use std::{
 use rustix::{
     fs::{Mode, OFlags},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
-    termios::{Winsize, tcsetwinsize},
+    termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize},
 };
 use testkit::{PATIENCE, TestDaemon};
 
@@ -106,6 +106,18 @@ impl Pty {
 
     pub(crate) fn press(&mut self, keys: &[u8]) {
         self.keyboard.write_all(keys).unwrap();
+    }
+
+    /// The command's own number: `setsid` becomes it.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether the terminal takes lines and shows what is typed, as a shell wants to find it.
+    pub(crate) fn is_as_usual(&self) -> bool {
+        let mode = tcgetattr(&self.keyboard).unwrap();
+        mode.local_modes
+            .contains(LocalModes::ICANON | LocalModes::ECHO)
     }
 
     /// Waits for the end, and gives the exit code.

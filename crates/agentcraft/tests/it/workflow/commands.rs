@@ -59,6 +59,42 @@ fn a_dry_run_shows_what_would_be_done_and_leaves_no_trace() {
 }
 
 #[test]
+fn a_dry_run_masks_secret_inputs_and_keeps_its_own_words() {
+    let mut project = Project::new();
+    // One that is a word of the description itself, and one that is long.
+    project.home.set_env("DB_PASSWORD", Some("steps"));
+    project
+        .home
+        .set_env("API_KEY_FOO", Some("abcdefgh12345678"));
+    let text = "name: deploy\ninputs:\n  - {name: password, type: string, required: true}\n  \
+                - {name: token_limit, type: integer, default: 4000}\nstates:\n  initial: send\n  send:\n    \
+                type: command\n    command: send {{.inputs.password | shell_quote}} $API_KEY_FOO {{.env.API_KEY_FOO}} {{.inputs.token_limit}}\n    \
+                on_success: done\n  done: {type: terminal}\n";
+    project.workflow("deploy", text);
+    let dry = ["deploy", "-i", "password=opensesame", "--dry-run"];
+    let output = project.run(&[&dry[..], &["-f", "json"]].concat(), 0);
+    let described: Value = serde_json::from_str(&output.stdout).unwrap();
+    let inputs = serde_json::json!([["password", "***"], ["token_limit", "4000"]]);
+    assert_eq!(described["inputs"], inputs, "{described}");
+    let step = &described["steps"][0];
+    assert_eq!(step["name"], "send", "{described}");
+    let does = step["does"].as_str().unwrap().replace('\'', "");
+    assert_eq!(does, "send *** $API_KEY_FOO *** 4000");
+    let output = project.run(&dry, 0);
+    assert!(output.stdout.contains("input password = ***"), "{output:?}");
+    assert!(!output.stdout.contains("opensesame"), "{output:?}");
+    // A run shows as little.
+    let printing = text.replace("command: send", "command: echo");
+    project.workflow("deploy", &printing);
+    let output = project.run(&["deploy", "-i", "password=opensesame"], 0);
+    assert!(output.stdout.contains("***"), "{output:?}");
+    let status = project.cli(&["workflow", "status", &project.newest(), "-f", "json"]);
+    for shown in [&output.stdout, &output.stderr, &status.stdout] {
+        assert!(!shown.contains("opensesame"), "{shown}");
+    }
+}
+
+#[test]
 fn every_problem_of_a_file_is_told_with_its_place_and_code() {
     let project = Project::new();
     let text = "name: bad\nstates:\n  initial: nowhere\n  a:\n    type: command\n    command: 'true'\n    \
@@ -413,6 +449,80 @@ fn a_run_is_done_again_from_a_step_and_from_its_beginning() {
         "{}",
         output.stderr
     );
+}
+
+/// Each step adds a line of its own, and the last needs what the others said.
+const CHAIN: &str = "\
+name: chain
+inputs:
+  - {name: word, type: string, default: one}
+hooks:
+  workflow_start: [{command: echo start >> ran.txt}]
+states:
+  initial: a
+  a: {type: command, command: 'echo a >> ran.txt; printf from-a', on_success: b, on_failure: bad}
+  b: {type: command, command: 'echo b-{{.inputs.word}} >> ran.txt; printf %s-b {{.states.a.Output}}', on_success: c, on_failure: bad}
+  c: {type: command, command: 'echo c >> ran.txt; echo {{.states.b.Output}}; test ! -e broken', on_success: done, on_failure: bad}
+  done: {type: terminal}
+  bad: {type: terminal, status: failure, message: it broke}
+";
+
+#[test]
+fn one_step_of_a_run_is_run_again_alone_with_what_came_before_it() {
+    let project = Project::new();
+    project.workflow("chain", CHAIN);
+    fs::write(project.folder.join("broken"), "").unwrap();
+    project.run(&["chain"], 1);
+    let id = project.newest();
+    let before = project.cli(&["workflow", "status", &id, "-f", "json"]);
+    fs::remove_file(project.folder.join("broken")).unwrap();
+    fs::remove_file(project.folder.join("ran.txt")).unwrap();
+    let output = project.cli(&["workflow", "rerun", &id, "--step", "b", "-i", "word=two"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(output.stdout, "from-a-b\n");
+    assert_eq!(
+        project.read("ran.txt"),
+        "b-two\n",
+        "that step and nothing else"
+    );
+    let again = project.newest();
+    let status = project.cli(&["workflow", "status", &again, "-f", "json"]);
+    let status: Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_eq!(status["rerunOf"], id.as_str(), "{status}");
+    assert_eq!(status["state"], "succeeded");
+    let after = project.cli(&["workflow", "status", &id, "-f", "json"]);
+    assert_eq!(before.stdout, after.stdout, "the earlier run is as it was");
+    // It fails as its step does, and says where there is no such step.
+    fs::write(project.folder.join("broken"), "").unwrap();
+    let output = project.cli(&["workflow", "rerun", &id, "--step", "c"]);
+    assert_eq!(output.code, 3, "{}", output.stderr);
+    let output = project.cli(&["workflow", "rerun", &id, "--step", "cc"]);
+    assert_eq!(output.code, 2, "{}", output.stderr);
+    assert!(output.stderr.contains("there is no step cc"), "{output:?}");
+    let output = project.cli(&["workflow", "rerun", &id, "--step", "a", "--from", "b"]);
+    assert_eq!(output.code, 2, "{}", output.stderr);
+}
+
+#[test]
+fn a_new_run_goes_from_a_step_of_an_earlier_one_to_the_end_also_after_a_crash() {
+    let project = Project::new();
+    project.workflow("chain", CHAIN);
+    project.run(&["chain"], 0);
+    let id = project.newest();
+    fs::remove_file(project.folder.join("ran.txt")).unwrap();
+    // The file is taken as it is now.
+    project.workflow("chain", &CHAIN.replace("echo c >>", "echo new-c >>"));
+    let mut command = project.command(&["workflow", "rerun", &id, "--from", "b"]);
+    let died = command
+        .env("AGENTCRAFT_CRASH_AT", "workflow.taken:1")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert_eq!(died.code(), None, "it lived");
+    let output = project.cli(&["workflow", "resume", &project.newest()]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(project.read("ran.txt"), "start\nb-one\nnew-c\n");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::{
 use serde_json::Value;
 use testkit::eventually;
 
-use super::Project;
+use super::{Project, providers::stub};
 
 /// Ten steps and more: three branches, a loop of three rounds with two steps each, and steps around them. Each writes a
 /// line when it has done its work.
@@ -58,128 +58,225 @@ states:
   done: {type: terminal, message: "called by {{.inputs.by}}"}
 "#;
 
-const OUTCOME: &str = "1\nl\nr\nsz\ncalled by ten4\n";
+/// Agents, hooks of every kind and approvals, in a row, side by side and in a loop. What agents are told is the name of the file
+/// that they write a line to. Nobody is there to approve, so what needs it is skipped.
+const MIXED: &str = r#"
+name: mixed
+hooks:
+  workflow_start: [{command: "echo s >> start.ran"}, {log: begun}]
+  workflow_end: [{command: "echo e >> end.ran"}]
+states:
+  initial: talk
+  talk:
+    type: agent
+    provider: claude
+    prompt: talk
+    idempotent: true
+    hooks: {pre: [{command: "echo p >> before.ran"}], post: [{command: "echo q >> after.ran"}]}
+    on_success: gate
+  gate:
+    type: command
+    command: "echo g >> gate.ran"
+    approval: {message: "Go on?", on_deny: skip}
+    on_success: wide
+  wide: {type: parallel, parallel: [left, middle, right], on_success: each}
+  left: {type: agent, provider: claude, prompt: left, idempotent: true}
+  middle: {type: command, idempotent: true, command: "echo m >> middle.ran; echo m"}
+  right: {type: agent, provider: claude, prompt: right, approval: {message: "Right, too?", on_deny: skip}}
+  each: {type: for_each, items: [x, y], body: [round], on_complete: gather}
+  round:
+    type: agent
+    provider: claude
+    prompt: "round-{{.loop.Index}}"
+    idempotent: true
+    hooks: {post: [{command: "echo r >> after-round.ran"}]}
+  gather: {type: approval, message: "Enough?", on_deny: skip, on_success: last}
+  last: {type: agent, provider: claude, prompt: last, idempotent: true, on_success: done}
+  done:
+    type: terminal
+    message: "{{.states.talk.Output}} {{.states.gate.Status}} {{.states.left.Output}} {{.states.right.Status}} {{.states.round.Output}} {{.states.last.Output}}"
+"#;
 
-/// Every file that a step writes.
-const FILES: [&str; 15] = [
-    "one", "two", "left", "middle", "right", "first-0", "second-0", "first-1", "second-1",
-    "first-2", "second-2", "three", "inner", "deeper", "four",
-];
+/// Writes to the file that its last argument names, and says its name.
+const SPEAKER: &str = r#"for last; do :; done
+echo a >> "$last.ran"
+echo '{"type":"system","subtype":"init","session_id":"s"}'
+echo '{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"said '$last'"}]},"parent_tool_use_id":null}'
+echo '{"type":"result","subtype":"success","is_error":false,"result":"","session_id":"s"}'"#;
 
-pub(super) fn project() -> Project {
-    let project = Project::new();
-    project.workflow("ten", TEN);
-    project.workflow("called", CALLED);
-    project
+/// A workflow whose runs are killed, and what is known of those that are not.
+pub(super) struct Story {
+    pub(super) name: &'static str,
+    pub(super) outcome: &'static str,
+    /// Every file that a step or a hook writes, and the last of them that a step does.
+    files: &'static [&'static str],
+    pub(super) last: &'static str,
+    /// Runs that it takes, with those of workflows it calls.
+    runs: usize,
 }
 
-pub(super) fn counts(project: &Project) -> BTreeMap<&'static str, usize> {
-    let count = |name: &str| project.read(&format!("{name}.ran")).lines().count();
-    FILES.iter().map(|name| (*name, count(name))).collect()
-}
+pub(super) const TEN_STEPS: Story = Story {
+    name: "ten",
+    outcome: "1\nl\nr\nsz\ncalled by ten4\n",
+    files: &[
+        "one", "two", "left", "middle", "right", "first-0", "second-0", "first-1", "second-1",
+        "first-2", "second-2", "three", "inner", "deeper", "four",
+    ],
+    last: "four",
+    runs: 2,
+};
 
-/// Steps that the record says have ended, by the names of their files; those of a loop only for rounds before the last.
-fn recorded(project: &Project) -> Vec<&'static str> {
-    let status = project.cli(&["workflow", "status", &project.newest(), "-f", "json"]);
-    let status: Value = serde_json::from_str(&status.stdout).unwrap();
-    assert_eq!(status["state"], "interrupted", "{status}");
-    let steps = status["steps"].as_array().unwrap();
-    let ended = |name: &str| {
-        let step = steps.iter().find(|step| step["name"] == name);
-        step.map(|step| step["path"].as_str().unwrap().to_owned())
-    };
-    FILES
-        .into_iter()
-        .filter(|file| match file.split_once('-') {
+pub(super) const MIXED_STEPS: Story = Story {
+    name: "mixed",
+    outcome: "said talk skipped said left skipped said round-1 said last\n",
+    files: &[
+        "start", "before", "talk", "after", "left", "middle", "round-0", "round-1", "last", "end",
+    ],
+    last: "end",
+    runs: 1,
+};
+
+impl Story {
+    pub(super) fn project(&self) -> Project {
+        let mut project = Project::new();
+        stub(&mut project, "claude", SPEAKER);
+        project.workflow("ten", TEN);
+        project.workflow("called", CALLED);
+        project.workflow("mixed", MIXED);
+        project
+    }
+
+    pub(super) fn counts(&self, project: &Project) -> BTreeMap<&'static str, usize> {
+        let count = |name: &str| project.read(&format!("{name}.ran")).lines().count();
+        self.files.iter().map(|name| (*name, count(name))).collect()
+    }
+
+    /// Steps that the record says have ended, by the names of their files; those of a loop only for rounds before the last.
+    fn recorded(&self, project: &Project) -> Vec<&'static str> {
+        let status = project.cli(&["workflow", "status", &project.newest(), "-f", "json"]);
+        let status: Value = serde_json::from_str(&status.stdout).unwrap();
+        assert_eq!(status["state"], "interrupted", "{status}");
+        let steps = status["steps"].as_array().unwrap();
+        let ended = |name: &str| {
+            let step = steps.iter().find(|step| step["name"] == name);
+            step.map(|step| step["path"].as_str().unwrap().to_owned())
+        };
+        let is_ended = |file: &&str| match file.split_once('-') {
             None if ["inner", "deeper"].contains(file) => ended("called").is_some(),
             None => ended(file).is_some(),
             Some((step, round)) => ended(step).is_some_and(|path| {
-                let last = path
-                    .trim_start_matches("each[")
-                    .split(']')
-                    .next()
-                    .unwrap()
-                    .to_owned();
-                round.parse::<u32>().unwrap() <= last.parse::<u32>().unwrap()
+                let last = path.trim_start_matches("each[").split(']').next();
+                round.parse::<u32>().unwrap() <= last.unwrap().parse::<u32>().unwrap()
             }),
-        })
-        .collect()
-}
+        };
+        self.files.iter().copied().filter(is_ended).collect()
+    }
 
-/// After the death: nothing is left, what had ended is not done again, and the outcome is that of a run in one piece.
-pub(super) fn goes_on(project: &Project, when: &str) {
-    project.nothing_is_left();
-    let ended = recorded(project);
-    let before = counts(project);
-    let output = project.cli(&["workflow", "resume", &project.newest()]);
-    assert_eq!(output.code, 0, "{when}: {}", output.stderr);
-    assert!(
-        output.stdout.ends_with(OUTCOME),
-        "{when}: {}",
-        output.stdout
-    );
-    let after = counts(project);
-    for name in FILES {
-        assert!(after[name] >= 1, "{when}: {name} was left out");
-        // What was in the middle of its work may be repeated once, as its step allows.
-        assert!(after[name] <= 2, "{when}: {name} ran {} times", after[name]);
-    }
-    for name in ended {
-        assert_eq!(
-            after[name], before[name],
-            "{when}: {name} had ended and ran again"
+    /// After the death: nothing is left, what had ended is not done again, and the outcome is that of a run in one piece.
+    pub(super) fn goes_on(&self, project: &Project, when: &str) {
+        let when = format!("{} {when}", self.name);
+        project.nothing_is_left();
+        let ended = self.recorded(project);
+        let before = self.counts(project);
+        let output = project.cli(&["workflow", "resume", &project.newest()]);
+        assert_eq!(output.code, 0, "{when}: {}", output.stderr);
+        let outcome = self.outcome;
+        assert!(
+            output.stdout.ends_with(outcome),
+            "{when}: {}",
+            output.stdout
         );
-        assert_eq!(after[name], 1, "{when}: {name}");
+        let after = self.counts(project);
+        for (name, count) in &after {
+            // What was in the middle of its work may be repeated once, as its step allows.
+            assert!((1..=2).contains(count), "{when}: {name} ran {count} times");
+        }
+        for name in ended {
+            assert_eq!(
+                after[name], before[name],
+                "{when}: {name} had ended and ran again"
+            );
+            assert_eq!(after[name], 1, "{when}: {name}");
+        }
+        assert!(
+            !project.folder.join("gate.ran").exists(),
+            "{when}: nobody approved"
+        );
+        project.nothing_is_left();
+        let history = project.cli(&["workflow", "history", "-f", "json"]);
+        let history: Value = serde_json::from_str(&history.stdout).unwrap();
+        let runs = history["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), self.runs, "{when}: {history}");
+        let has_succeeded = |run: &Value| run["state"] == "succeeded";
+        assert!(runs.iter().all(has_succeeded), "{when}: {history}");
     }
-    project.nothing_is_left();
-    let history = project.cli(&["workflow", "history", "-f", "json"]);
-    let history: Value = serde_json::from_str(&history.stdout).unwrap();
-    let runs = history["runs"].as_array().unwrap();
-    assert_eq!(runs.len(), 2, "{when}: {history}");
-    let has_succeeded = |run: &Value| run["state"] == "succeeded";
-    assert!(runs.iter().all(has_succeeded), "{when}: {history}");
+
+    /// Runs it until it dies at the point, and goes on.
+    fn dies_at(&self, when: &str) {
+        let project = self.project();
+        let mut command = project.command(&["workflow", "run", self.name]);
+        let status = command
+            .env("AGENTCRAFT_CRASH_AT", when)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .unwrap();
+        assert_eq!(status.code(), None, "{} {when}: it lived", self.name);
+        self.goes_on(&project, when);
+    }
 }
 
 #[test]
 fn without_a_crash_every_step_runs_once() {
-    let project = project();
-    let output = project.run(&["ten"], 0);
-    assert!(output.stdout.ends_with(OUTCOME), "{}", output.stdout);
-    assert!(counts(&project).values().all(|count| *count == 1));
+    for story in [TEN_STEPS, MIXED_STEPS] {
+        let project = story.project();
+        let output = project.run(&[story.name], 0);
+        assert!(output.stdout.ends_with(story.outcome), "{}", output.stdout);
+        let counts = story.counts(&project);
+        assert!(counts.values().all(|count| *count == 1), "{counts:?}");
+        assert!(!project.folder.join("gate.ran").exists(), "nobody approved");
+    }
 }
 
 #[test]
 fn a_run_that_dies_at_a_crash_point_is_taken_up() {
     for point in ["workflow.decided", "workflow.taken"] {
         for time in [1, 2, 4, 6, 8, 11, 13] {
-            let project = project();
-            let when = format!("{point}:{time}");
-            let mut command = project.command(&["workflow", "run", "ten"]);
-            let status = command
-                .env("AGENTCRAFT_CRASH_AT", &when)
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .status()
-                .unwrap();
-            assert_eq!(status.code(), None, "{when}: it lived");
-            goes_on(&project, &when);
+            TEN_STEPS.dies_at(&format!("{point}:{time}"));
+        }
+    }
+}
+
+#[test]
+fn a_run_with_agents_hooks_and_approvals_that_dies_at_a_crash_point_is_taken_up() {
+    for point in ["workflow.decided", "workflow.taken"] {
+        for time in [1, 2, 3, 4, 5, 6, 8, 10, 12, 14] {
+            MIXED_STEPS.dies_at(&format!("{point}:{time}"));
         }
     }
 }
 
 #[test]
 fn a_run_that_is_killed_while_steps_work_is_taken_up() {
-    for file in ["one", "left", "second-0", "first-2", "three"] {
-        let project = project();
-        let mut child = quiet(project.command(&["workflow", "run", "ten"]));
-        eventually("the step has done its work", || {
-            project.folder.join(format!("{file}.ran")).exists()
-        });
-        child.kill().unwrap();
-        child.wait().unwrap();
-        if counts(&project)["four"] == 0 {
-            goes_on(&project, file);
+    for (story, files) in [
+        (
+            TEN_STEPS,
+            ["one", "left", "second-0", "first-2", "three"].as_slice(),
+        ),
+        (MIXED_STEPS, &["start", "talk", "after", "left", "round-0"]),
+    ] {
+        for file in files {
+            let project = story.project();
+            let mut child = quiet(project.command(&["workflow", "run", story.name]));
+            eventually("the step has done its work", || {
+                project.folder.join(format!("{file}.ran")).exists()
+            });
+            child.kill().unwrap();
+            child.wait().unwrap();
+            if story.counts(&project)[story.last] == 0 {
+                story.goes_on(&project, file);
+            }
         }
     }
 }
@@ -208,7 +305,7 @@ fn a_step_that_may_not_be_repeated_is_asked_about_and_fails_where_nobody_answers
 
 #[test]
 fn a_space_of_a_run_that_was_killed_is_removed_by_the_next() {
-    let project = project();
+    let project = TEN_STEPS.project();
     let mut command = project.command(&["workflow", "run", "ten"]);
     command.env("AGENTCRAFT_CRASH_AT", "workflow.decided:2");
     quiet(command).wait().unwrap();

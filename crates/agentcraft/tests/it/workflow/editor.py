@@ -133,7 +133,9 @@ async def talk(connection, editor):
     check(answer.stop_reason == "refusal" and "inputs.who" in editor.words(), editor.words())
     answer = await connection.prompt(session_id=session, prompt=said("/02-parallel-checks"))
     check(answer.stop_reason == "end_turn" and editor.of("plan"), answer)
-    check(len([call for call in editor.of("tool_call") if ":checks/" in call.tool_call_id]) == 3, editor.told)
+    branches = [call for call in editor.of("tool_call") if ":checks/" in call.tool_call_id]
+    check(len(branches) == 3, editor.told)
+    check(all(os.path.isabs(call.locations[0].path) and call.locations[0].line for call in branches), branches)
 
     editor.choice = "reject_once"
     published = os.path.join(FOLDER, "published.txt")

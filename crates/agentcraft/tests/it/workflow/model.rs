@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use super::{Project, editor::Editor};
 
 /// A server that gives these answers one after the other, and keeps what it was asked.
-struct Scripted {
-    url: String,
+pub(super) struct Scripted {
+    pub(super) url: String,
     asked: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
@@ -30,8 +30,31 @@ impl Scripted {
         std::thread::spawn(move || {
             for answer in answers {
                 let (stream, _) = listener.accept().unwrap();
-                let request = serve(stream, &answer);
+                let request = serve(stream, |_| answer);
                 kept.lock().unwrap().push(request);
+            }
+        });
+        Self { url, asked }
+    }
+
+    /// One that is asked as often as anybody likes: it looks around, and is done when it has seen something.
+    pub(super) fn endless() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let asked = Arc::default();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                serve(stream.unwrap(), |asked| {
+                    let messages = asked["messages"].as_array().unwrap();
+                    match messages.last().unwrap()["role"] == "tool" {
+                        true => vec![says("I have "), says("looked."), used()],
+                        false => vec![
+                            says("Let me see. "),
+                            wants("list", &json!({"path": "."})),
+                            used(),
+                        ],
+                    }
+                });
             }
         });
         Self { url, asked }
@@ -51,7 +74,7 @@ impl Scripted {
 }
 
 /// One request and its answer; gives the key that came with it and its body.
-fn serve(stream: TcpStream, chunks: &[Value]) -> (String, Value) {
+fn serve(stream: TcpStream, answer: impl FnOnce(&Value) -> Vec<Value>) -> (String, Value) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let (mut length, mut key) = (0, String::new());
     loop {
@@ -70,16 +93,17 @@ fn serve(stream: TcpStream, chunks: &[Value]) -> (String, Value) {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
+    let body: Value = serde_json::from_slice(&body).unwrap();
     let mut stream = stream;
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
-    for chunk in chunks {
+    for chunk in answer(&body) {
         let line = format!("data: {chunk}\n\n");
         stream.write_all(line.as_bytes()).unwrap();
         stream.flush().unwrap();
     }
     stream.write_all(b"data: [DONE]\n\n").unwrap();
-    (key, serde_json::from_slice(&body).unwrap())
+    (key, body)
 }
 
 fn says(text: &str) -> Value {
@@ -137,13 +161,18 @@ fn an_answer_comes_in_pieces_and_is_the_output_of_the_step() {
 fn a_tool_that_the_model_wants_is_asked_for_and_its_output_told_to_the_model() {
     let arguments = json!({"command": "echo from the tool > made.txt; cat made.txt"});
     let model = Scripted::new(vec![
-        vec![wants("run", &arguments)],
+        vec![wants("run", &arguments), used()],
         vec![says("done"), used()],
     ]);
     let project = Project::new();
     project.workflow("ask", &model.workflow());
     let mut editor = Editor::open(&project);
-    assert_eq!(editor.prompt("/ask what='make it'"), "end_turn");
+    let asked = editor.begin("/ask what='make it'");
+    let answer = editor.answer(&json!(asked));
+    // Both rounds count.
+    let usage = json!({"totalTokens": 84, "inputTokens": 60, "outputTokens": 24});
+    let wanted = json!({"stopReason": "end_turn", "usage": usage});
+    assert_eq!(answer["result"], wanted, "{answer}");
     assert_eq!(editor.asked, 1, "{:?}", editor.told);
     assert_eq!(project.read("made.txt"), "from the tool\n");
     assert!(editor.words().contains("done"), "{}", editor.words());
@@ -166,6 +195,31 @@ fn a_tool_that_the_model_wants_is_asked_for_and_its_output_told_to_the_model() {
     drop(asked);
     editor.close();
     project.nothing_is_left();
+}
+
+#[test]
+fn a_change_of_a_file_stays_with_its_call_and_says_where_it_is() {
+    let arguments = json!({"path": "made.txt", "content": "new\n"});
+    let model = Scripted::new(vec![
+        vec![wants("write", &arguments)],
+        vec![says("done"), used()],
+    ]);
+    let project = Project::new();
+    project.workflow("ask", &model.workflow());
+    let mut editor = Editor::open(&project);
+    assert_eq!(editor.prompt("/ask"), "end_turn");
+    let path = project.folder.join("made.txt").canonicalize().unwrap();
+    let is_it = |update: &&&Value| update["toolCallId"].as_str().unwrap().ends_with("::call-7");
+    let calls = editor.updates("tool_call");
+    let call = calls.iter().find(is_it).unwrap();
+    let place = call["locations"][0]["path"].as_str().unwrap();
+    assert_eq!(std::path::Path::new(place).canonicalize().unwrap(), path);
+    let updates = editor.updates("tool_call_update");
+    let last = updates.iter().rev().find(is_it).unwrap();
+    assert_eq!(last["status"], "completed", "{last}");
+    assert_eq!(last["content"][0]["type"], "diff", "{last}");
+    assert_eq!(last["content"][0]["newText"], "new\n");
+    editor.close();
 }
 
 #[test]

@@ -5,14 +5,18 @@
     reason = "A test that cannot go on says so by panicking."
 )]
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
 
 use serde_json::Value;
 
-use super::Project;
+use super::{Project, editor::Editor};
 
-/// The provider, its program, and what it says last.
-const PROVIDERS: [(&str, &str); 5] = [
+/// The provider and its program.
+pub(super) const PROVIDERS: [(&str, &str); 5] = [
     ("claude", "claude"),
     ("codex", "codex"),
     ("gemini", "gemini"),
@@ -21,7 +25,7 @@ const PROVIDERS: [(&str, &str); 5] = [
 ];
 
 /// A program that prints what the real one printed.
-fn stub(project: &mut Project, program: &str, script: &str) {
+pub(super) fn stub(project: &mut Project, program: &str, script: &str) {
     let bin = project.folder.join("bin");
     fs::create_dir_all(&bin).unwrap();
     let path = bin.join(program);
@@ -29,6 +33,12 @@ fn stub(project: &mut Project, program: &str, script: &str) {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     let all = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     project.home.set_env("PATH", Some(&all));
+}
+
+/// What the real program printed.
+pub(super) fn recorded(program: &str) -> PathBuf {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../print/fixtures");
+    fixtures.join(format!("{program}.jsonl"))
 }
 
 fn ask(provider: &str) -> String {
@@ -42,10 +52,9 @@ fn ask(provider: &str) -> String {
 
 #[test]
 fn what_each_program_really_printed_becomes_text_thoughts_and_tool_calls() {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../print/fixtures");
     for (provider, program) in PROVIDERS {
         let mut project = Project::new();
-        let recorded = fixtures.join(format!("{program}.jsonl"));
+        let recorded = recorded(program);
         stub(
             &mut project,
             program,
@@ -87,6 +96,34 @@ fn what_each_program_really_printed_becomes_text_thoughts_and_tool_calls() {
         }
         project.nothing_is_left();
     }
+}
+
+#[test]
+fn every_fragment_is_in_the_editor_before_the_program_says_the_next() {
+    let mut project = Project::new();
+    // It goes on only when somebody has seen what it said.
+    let script = r#"echo '{"type":"stream_event","event":{"type":"message_start","message":{"id":"m"}}}'
+for number in 1 2 3 4 5 6 7 8 9 10; do
+  echo '{"type":"stream_event","event":{"type":"content_block_delta","delta":{"type":"text_delta","text":"<'$number'>"}}}'
+  while [ ! -e "seen-$number" ]; do sleep 0.01; done
+done
+echo '{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"<1><2><3><4><5><6><7><8><9><10>"}]}}'
+echo '{"type":"result","subtype":"success","is_error":false,"result":"","session_id":"s"}'"#;
+    stub(&mut project, "claude", script);
+    project.workflow("ask", &ask("claude"));
+    let mut editor = Editor::open(&project);
+    let asked = editor.begin("/ask");
+    let mut all = String::new();
+    for number in 1..=10 {
+        all.push_str(&format!("<{number}>"));
+        editor.until("the fragment is there", |editor| editor.words() == all);
+        fs::write(project.folder.join(format!("seen-{number}")), "").unwrap();
+    }
+    let answer = editor.answer(&serde_json::json!(asked));
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    assert_eq!(editor.words(), all, "nothing is said twice");
+    editor.close();
+    project.nothing_is_left();
 }
 
 #[test]

@@ -16,7 +16,40 @@ use serde_json::Value;
 use super::{
     Project,
     editor::{Editor, project},
+    model::Scripted,
+    providers::{PROVIDERS, recorded, stub},
 };
+
+/// Those in which an agent speaks, and who it is there.
+const WITH_AGENT: [&str; 2] = ["04-agent", "10-conversation"];
+const AGENT: &str = "provider: \"acp: agentcraft builtin-agent\"";
+
+/// An agent that speaks the protocol: it reads a file, tells what that took, and goes on with conversations.
+const ACP_AGENT: &str = r#"
+import json, sys
+def send(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    params, result = message.get("params", {}), {}
+    if "id" not in message:
+        continue
+    if message["method"] == "initialize":
+        result = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}, "authMethods": []}
+    elif message["method"] == "session/new":
+        result = {"sessionId": "own"}
+    elif message["method"] == "session/prompt":
+        def update(**update):
+            send(method="session/update", params={"sessionId": params["sessionId"], "update": update})
+        update(sessionUpdate="agent_thought_chunk", content={"type": "text", "text": "hm"})
+        update(sessionUpdate="tool_call", toolCallId="r-1", title="Read notes", kind="read", status="in_progress",
+               locations=[{"path": "/notes.txt", "line": 3}])
+        update(sessionUpdate="tool_call_update", toolCallId="r-1", status="completed")
+        for word in ("It ", "says ", "nothing."):
+            update(sessionUpdate="agent_message_chunk", content={"type": "text", "text": word})
+        result = {"stopReason": "end_turn", "usage": {"totalTokens": 7, "inputTokens": 4, "outputTokens": 3}}
+    send(id=message["id"], result=result)
+"#;
 
 /// Every example, the inputs it is given, and what is said in it.
 const EXAMPLES: [(&str, &[&str], &[&str]); 10] = [
@@ -40,27 +73,50 @@ const EXAMPLES: [(&str, &[&str], &[&str]); 10] = [
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     words: String,
-    /// Each step and tool, with how it ended. Branches may come in any order.
-    calls: BTreeMap<String, String>,
+    /// Each step and tool, with what it is and how it ended. Branches may come in any order.
+    calls: BTreeMap<String, Call>,
     /// The calls one after the other, where nothing runs side by side.
     order: Vec<String>,
 }
 
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Call {
+    title: String,
+    kind: String,
+    place: String,
+    status: String,
+}
+
 impl Seen {
-    fn of(project: &Project, words: &str, calls: &[(String, Option<String>)]) -> Self {
+    /// `calls` are the events or updates of steps and tools, with the key of their ids.
+    fn of(project: &Project, words: &str, calls: &[&Value], key: &str) -> Self {
         // An agent says where it works, and each project has a folder of its own.
         let words = words.replace(&*project.folder.to_string_lossy(), "PROJECT");
+        let own = |text: &str| text.replace(&*project.folder.to_string_lossy(), "PROJECT");
         let mut ended = BTreeMap::new();
         let mut order = Vec::new();
-        for (id, status) in calls {
+        let mut marks = Vec::new();
+        for call in calls {
             // Each run has a mark of its own before its ids.
-            let id = id.split_once(':').unwrap().1;
+            let id = call[key].as_str().unwrap().split_once(':').unwrap().1;
+            let id = &unmarked(id, &mut marks);
             if !ended.contains_key(id) && !id.contains('/') {
                 order.push(id.to_owned());
             }
-            let known: &mut String = ended.entry(id.to_owned()).or_default();
-            if let Some(status) = status {
-                status.clone_into(known);
+            let known: &mut Call = ended.entry(id.to_owned()).or_default();
+            let place = &call["locations"][0];
+            for (known, told) in [
+                (&mut known.title, &call["title"]),
+                (&mut known.kind, &call["kind"]),
+                (&mut known.place, &place["path"]),
+                (&mut known.status, &call["status"]),
+            ] {
+                if let Some(told) = told.as_str() {
+                    *known = own(told).replace("in-progress", "in_progress");
+                }
+            }
+            if place["line"].is_u64() {
+                known.place = format!("{}:{}", known.place, place["line"]);
             }
         }
         Self {
@@ -68,6 +124,22 @@ impl Seen {
             calls: ended,
             order,
         }
+    }
+}
+
+/// An id in a conversation that was taken up, whose program counts anew each time, has a mark that chance has made: it is told by its
+/// number instead.
+fn unmarked(id: &str, marks: &mut Vec<String>) -> String {
+    let is_mark = |mark: &str| mark.len() == 8 && mark.bytes().all(|it| it.is_ascii_hexdigit());
+    match id.rsplit_once('-') {
+        Some((own, mark)) if id.contains("::") && is_mark(mark) => {
+            if !marks.iter().any(|known| known == mark) {
+                marks.push(mark.to_owned());
+            }
+            let place = marks.iter().position(|known| known == mark).unwrap();
+            format!("{own}-mark{place}")
+        }
+        _ => id.to_owned(),
     }
 }
 
@@ -90,13 +162,11 @@ fn from_the_command_line(project: &Project, name: &str, inputs: &[String], said:
         .filter(|event| event["type"] == "text")
         .filter_map(|event| text(event, "text"))
         .collect::<String>();
-    let calls: Vec<(String, Option<String>)> = events
+    let calls: Vec<&Value> = events
         .iter()
         .filter(|event| event["type"] == "tool-call" || event["type"] == "tool-update")
-        .map(|event| (text(event, "id").unwrap(), text(event, "status")))
-        .map(|(id, status)| (id, status.map(|status| status.replace('-', "_"))))
         .collect();
-    Seen::of(project, &words, &calls)
+    Seen::of(project, &words, &calls, "id")
 }
 
 fn from_the_editor(project: &Project, name: &str, inputs: &[String], said: &[&str]) -> Seen {
@@ -111,19 +181,15 @@ fn from_the_editor(project: &Project, name: &str, inputs: &[String], said: &[&st
     for words in said {
         assert_eq!(editor.prompt(words), "end_turn", "{name}");
     }
-    let calls: Vec<(String, Option<String>)> = editor
+    let calls: Vec<&Value> = editor
         .told
         .iter()
         .map(|message| &message["params"]["update"])
         .filter(|update| {
             update["sessionUpdate"] == "tool_call" || update["sessionUpdate"] == "tool_call_update"
         })
-        .map(|update| {
-            let text = |key: &str| update[key].as_str().map(str::to_owned);
-            (text("toolCallId").unwrap(), text("status"))
-        })
         .collect();
-    let seen = Seen::of(project, &editor.words(), &calls);
+    let seen = Seen::of(project, &editor.words(), &calls, "toolCallId");
     editor.close();
     seen
 }
@@ -154,5 +220,61 @@ fn every_example_gives_the_same_words_and_the_same_steps_in_both() {
         let there = from_the_editor(&project(), name, &inputs, said);
         assert_eq!(here, there, "{name}");
         assert!(!here.calls.is_empty(), "{name}");
+    }
+}
+
+/// A project with every example, in which this provider speaks.
+fn spoken_by(provider: &str, prepare: &dyn Fn(&mut Project)) -> Project {
+    let mut project = project();
+    for name in WITH_AGENT {
+        let file = format!(".agentcraft/workflows/{name}.yaml");
+        let text = project.read(&file);
+        assert!(text.contains(AGENT), "{name} has no agent of that kind");
+        project.workflow(name, &text.replace(AGENT, provider));
+    }
+    prepare(&mut project);
+    project
+}
+
+#[test]
+fn every_provider_gives_the_same_words_and_the_same_tools_in_both() {
+    let model = Scripted::endless();
+    let options = format!(
+        "provider: openai_compatible\n    options: {{base_url: '{}', model: small}}",
+        model.url
+    );
+    type Prepare = Box<dyn Fn(&mut Project)>;
+    let replayed = PROVIDERS.map(|(provider, program)| {
+        let prepare: Prepare = Box::new(move |project| {
+            stub(
+                project,
+                program,
+                &format!("cat '{}'", recorded(program).display()),
+            );
+        });
+        (format!("provider: {provider}"), prepare)
+    });
+    let others: [(String, Prepare); 2] = [
+        (options, Box::new(|_| {})),
+        (
+            "provider: \"acp: python3 agent.py\"".to_owned(),
+            Box::new(|project| std::fs::write(project.folder.join("agent.py"), ACP_AGENT).unwrap()),
+        ),
+    ];
+    for (provider, prepare) in replayed.into_iter().chain(others) {
+        for name in WITH_AGENT {
+            let (_, _, said) = EXAMPLES
+                .iter()
+                .find(|(known, _, _)| *known == name)
+                .unwrap();
+            let here = from_the_command_line(&spoken_by(&provider, &prepare), name, &[], said);
+            let there = from_the_editor(&spoken_by(&provider, &prepare), name, &[], said);
+            assert_eq!(here, there, "{name}: {provider}");
+            let is_inner = |id: &String| id.contains("::");
+            assert!(
+                here.calls.keys().any(is_inner),
+                "{name}: {provider}: {here:?}"
+            );
+        }
     }
 }

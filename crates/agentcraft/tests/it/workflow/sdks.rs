@@ -78,20 +78,36 @@ fn the_python_client_runs_workflows_of_the_daemon_and_takes_a_session_up() {
     in_python(&project, Path::new(&python), &modules);
 }
 
-#[test]
-fn the_typescript_client_runs_workflows() {
-    let Some(modules) = modules() else {
-        return println!("{NO_CLIENT}");
-    };
-    let project = project();
+fn in_typescript(project: &Project, modules: &Path) {
     let script = project.home.scratch("editor.mjs");
     fs::write(&script, include_str!("editor.mjs")).unwrap();
     let mut command = Command::new(modules.join(".bin/node"));
     command
         .arg(script)
-        .arg(&modules)
+        .arg(modules)
         .arg(PROGRAM)
         .arg(&project.folder);
-    run(&project, command);
+    run(project, command);
+}
+
+#[test]
+fn the_typescript_client_runs_workflows_cancels_and_takes_a_session_up() {
+    let Some(modules) = modules() else {
+        return println!("{NO_CLIENT}");
+    };
+    let project = project();
+    in_typescript(&project, &modules);
     project.nothing_is_left();
+}
+
+#[test]
+fn the_typescript_client_does_the_same_with_the_daemon() {
+    let Some(modules) = modules() else {
+        return println!("{NO_CLIENT}");
+    };
+    let Project { mut home, folder } = Project::of(node().stopped());
+    home.start();
+    let project = Project { home, folder };
+    project.examples();
+    in_typescript(&project, &modules);
 }

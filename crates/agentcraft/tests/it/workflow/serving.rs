@@ -233,6 +233,42 @@ fn two_servers_at_once_do_not_disturb_each_other() {
 }
 
 #[test]
+fn an_agent_or_a_template_of_the_users_own_that_is_called_workflows_is_left_alone() {
+    for is_agent in [true, false] {
+        let project = Project::of(node().stopped());
+        project.examples();
+        let Project { mut home, folder } = project;
+        home.start();
+        let project = Project { home, folder };
+        let mine = json!({"backend": {"type": "builtin"}});
+        let (template, agent) = match is_agent {
+            true => ("plain", "workflows"),
+            false => ("workflows", "helper"),
+        };
+        project.home.template(template, mine);
+        let mut client = project.home.client();
+        client.ok("agent.create", json!({"name": agent, "template": template}));
+        // Twice: the second finds what the first has made.
+        for _ in 0..2 {
+            let mut editor = Editor::open(&project);
+            assert_eq!(editor.prompt("/01-greet who=Ann"), "end_turn");
+            assert!(editor.words().contains("greeted Ann"), "{}", editor.words());
+            editor.close();
+        }
+        let own = client.ok("agent.status", json!({"name": agent}));
+        assert_eq!(own["backendType"], "builtin", "{own}");
+        let listed = client.ok("agent.list", json!({}));
+        let agents = listed.as_array().unwrap().iter();
+        let names: Vec<&str> = agents.map(|it| it["name"].as_str().unwrap()).collect();
+        let wanted = match is_agent {
+            true => ["workflows", "workflows-2"],
+            false => ["helper", "workflows-2"],
+        };
+        assert_eq!(names, wanted);
+    }
+}
+
+#[test]
 fn an_agent_of_the_daemon_is_an_agent_of_a_run_on_the_command_line() {
     let project = Project::of(node().stopped());
     let Project { mut home, folder } = project;
@@ -255,4 +291,68 @@ fn an_agent_of_the_daemon_is_an_agent_of_a_run_on_the_command_line() {
     assert!(output.stdout.contains("tell me"), "{}", output.stdout);
     project.workflow("nobody", &text.replace("agent:helper", "agent:nobody"));
     project.run(&["nobody"], 1);
+}
+
+#[test]
+fn retries_and_errors_are_updates_of_their_step() {
+    let project = Project::new();
+    let text = "name: shaky\nstates:\n  initial: shaky\n  shaky:\n    type: command\n    \
+                command: echo tried >> tries.txt; test $(wc -l < tries.txt) -ge 2 || exit 7\n    \
+                retry: {max_attempts: 3, initial_delay: 10ms}\n    on_success: broken\n    on_failure: bad\n  \
+                broken: {type: command, command: 'echo oh no >&2; exit 9', on_success: done, on_failure: bad}\n  \
+                done: {type: terminal}\n  bad: {type: terminal, status: failure, message: it broke}\n";
+    project.workflow("shaky", text);
+    let mut editor = Editor::open(&project);
+    let asked = editor.begin("/shaky");
+    let answer = editor.answer(&json!(asked));
+    assert_eq!(answer["error"]["message"], "it broke", "{answer}");
+    let told = |step: &str| -> Vec<(String, String)> {
+        let updates = editor.updates("tool_call_update").into_iter();
+        let own = updates.filter(|update| update["toolCallId"].as_str().unwrap().ends_with(step));
+        own.map(|update| {
+            let status = update["status"].as_str().unwrap().to_owned();
+            (status, update["content"].to_string())
+        })
+        .collect()
+    };
+    let shaky = told(":shaky");
+    let is_retry = |(status, content): &(String, String)| {
+        status == "in_progress" && content.contains("attempt 1 failed")
+    };
+    assert!(shaky.iter().any(is_retry), "{shaky:?}");
+    let (status, content) = shaky.last().unwrap();
+    assert_eq!(status, "completed", "{shaky:?}");
+    assert!(!content.contains("attempt"), "{shaky:?}");
+    let broken = told(":broken");
+    let (status, content) = broken.last().unwrap();
+    assert_eq!(status, "failed", "{broken:?}");
+    assert!(
+        content.contains("oh no") && content.contains("exit code 9"),
+        "{broken:?}"
+    );
+    editor.close();
+}
+
+#[test]
+fn nothing_is_asked_of_an_editor_that_lends_its_files_and_terminals() {
+    let project = project();
+    fs::write(project.folder.join("notes.txt"), "noted\n").unwrap();
+    let text = "name: look\nstates:\n  initial: look\n  \
+                look: {type: agent, provider: 'acp: agentcraft builtin-agent', prompt: /fs read notes.txt, on_success: done}\n  \
+                done: {type: terminal}\n";
+    project.workflow("look", text);
+    let lends = json!({"fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true});
+    let mut editor = Editor::with(project.command(&["acp-serve"]), &project, lends);
+    for prompt in ["/01-greet who=Ann", "/04-agent", "/look"] {
+        assert_eq!(editor.prompt(prompt), "end_turn", "{}", editor.words());
+    }
+    assert!(editor.words().contains("noted"), "{}", editor.words());
+    let asked: Vec<&Value> = editor
+        .told
+        .iter()
+        .filter(|message| message.get("id").is_some())
+        .collect();
+    assert_eq!(asked, [&Value::Null; 0], "it was asked for something");
+    editor.close();
+    project.nothing_is_left();
 }

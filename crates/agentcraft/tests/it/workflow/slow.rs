@@ -3,24 +3,37 @@
 use std::{
     io::{BufRead, BufReader},
     process::{Child, Stdio},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use super::{
     Project,
     commands::{all_hundred_succeed, hundred},
-    crash::{counts, goes_on, project},
+    crash::{MIXED_STEPS, Story, TEN_STEPS},
+    editor::Editor,
+    providers::stub,
 };
 
 #[test]
 #[ignore = "slow: twenty runs are killed and taken up"]
 fn a_run_that_is_killed_at_twenty_moments_spread_over_it_is_taken_up() {
+    killed_at_twenty_moments(&TEN_STEPS);
+}
+
+#[test]
+#[ignore = "slow: twenty runs are killed and taken up"]
+fn a_run_with_agents_hooks_and_approvals_that_is_killed_at_twenty_moments_is_taken_up() {
+    killed_at_twenty_moments(&MIXED_STEPS);
+}
+
+fn killed_at_twenty_moments(story: &Story) {
     const MOMENTS: usize = 20;
-    let whole = project().run(&["ten", "-f", "json"], 0);
+    let whole = story.project().run(&[story.name, "-f", "json"], 0);
     let whole = whole.stdout.lines().count();
     let mut in_the_middle = 0;
     for moment in 1..=MOMENTS {
-        let project = project();
-        let mut command = project.command(&["workflow", "run", "ten", "-f", "json"]);
+        let project = story.project();
+        let mut command = project.command(&["workflow", "run", story.name, "-f", "json"]);
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -35,9 +48,9 @@ fn a_run_that_is_killed_at_twenty_moments_spread_over_it_is_taken_up() {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        if counts(&project)["four"] == 0 {
+        if story.counts(&project)[story.last] == 0 {
             in_the_middle += 1;
-            goes_on(&project, &format!("after {lines} of {whole} events"));
+            story.goes_on(&project, &format!("after {lines} of {whole} events"));
         }
         project.nothing_is_left();
     }
@@ -71,4 +84,43 @@ fn a_hundred_branches_at_once_all_succeed_forty_times_under_load() {
         std::panic::resume_unwind(failure);
     }
     project.nothing_is_left();
+}
+
+#[test]
+#[ignore = "slow: measures, and nothing else should run"]
+fn ninety_five_of_a_hundred_fragments_are_on_stdout_within_a_hundred_milliseconds() {
+    const FRAGMENTS: usize = 300;
+    let mut project = Project::new();
+    let program = r#"exec python3 -c '
+import json, time
+def piece(text):
+    delta = {"type": "text_delta", "text": text}
+    print(json.dumps({"type": "stream_event", "parent_tool_use_id": None,
+        "event": {"type": "content_block_delta", "delta": delta}}), flush=True)
+for number in range(300):
+    piece("%d " % time.time_ns())
+    time.sleep(0.005)
+print(json.dumps({"type": "result", "subtype": "success", "is_error": False, "result": "", "session_id": "s"}), flush=True)
+'"#;
+    stub(&mut project, "claude", program);
+    let text = "name: ask\nstates:\n  initial: ask\n  ask: {type: agent, provider: claude, prompt: count, on_success: done}\n  done: {type: terminal}\n";
+    project.workflow("ask", text);
+    let mut editor = Editor::open(&project);
+    editor.begin("/ask");
+    let mut took: Vec<Duration> = Vec::new();
+    let mut read = 0;
+    while took.len() < FRAGMENTS {
+        editor.until("another fragment", |editor| editor.words().len() > read);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let words = editor.words();
+        let new = words[read..].split_whitespace();
+        took.extend(
+            new.map(|sent| now.saturating_sub(Duration::from_nanos(sent.parse().unwrap()))),
+        );
+        read = words.len();
+    }
+    took.sort();
+    let most = took[FRAGMENTS * 95 / 100];
+    assert!(most < Duration::from_millis(100), "{most:?}");
+    editor.close();
 }

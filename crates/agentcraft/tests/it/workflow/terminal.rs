@@ -81,3 +81,75 @@ fn ctrl_c_cancels_the_run() {
     assert_eq!(terminal.end(), 130);
     project.nothing_is_left();
 }
+
+/// An approval that is waited for at most so long.
+fn gate(timeout: &str) -> String {
+    format!(
+        "name: gate\nstates:\n  initial: ask\n  ask: {{type: command, command: echo went, \
+         approval: {{message: 'Go on?', timeout: {timeout}, on_deny: error}}, on_success: done, on_failure: late}}\n  done: {{type: terminal}}\n  \
+         late: {{type: command, command: 'echo it was too late', on_success: done}}\n"
+    )
+}
+
+#[test]
+fn an_approval_leaves_the_terminal_when_its_time_is_over() {
+    let project = project();
+    project.workflow("gate", &gate("400ms"));
+    let mut terminal = run(&project, "gate");
+    terminal.see("choose 1-2");
+    terminal.press(b"half an answ");
+    terminal.see("nobody approved in time");
+    assert_eq!(terminal.end(), 0, "{}", terminal.text());
+    assert!(terminal.is_as_usual());
+    project.nothing_is_left();
+}
+
+#[test]
+fn a_signal_and_a_cancel_are_heard_while_a_question_is_read() {
+    let talking = "What shall we talk about?";
+    for (name, until, is_signal) in [
+        ("gate", "choose 1-2", true),
+        ("gate", "choose 1-2", false),
+        ("10-conversation", talking, true),
+        ("10-conversation", talking, false),
+    ] {
+        let project = project();
+        project.workflow("gate", &gate("1h"));
+        let mut terminal = run(&project, name);
+        terminal.see(until);
+        if name != "gate" {
+            terminal.see("you>");
+        }
+        if is_signal {
+            testkit::kill(terminal.pid(), "TERM");
+        } else {
+            let output = project.cli(&["workflow", "cancel", &project.newest()]);
+            assert_eq!(output.code, 0, "{}", output.stderr);
+        }
+        assert_eq!(
+            terminal.end(),
+            130,
+            "{name} {is_signal}: {}",
+            terminal.text()
+        );
+        assert!(terminal.is_as_usual(), "{name} {is_signal}");
+        project.nothing_is_left();
+    }
+}
+
+#[test]
+fn two_approvals_at_once_are_asked_one_after_the_other() {
+    let project = project();
+    let text = "name: two\nstates:\n  initial: both\n  both: {type: parallel, parallel: [left, right], on_success: done}\n  \
+                left: {type: command, command: 'echo left went', approval: {message: 'Shall left go?'}}\n  \
+                right: {type: command, command: 'echo right went', approval: {message: 'Shall right go?'}}\n  \
+                done: {type: terminal, message: both went}\n";
+    project.workflow("two", text);
+    let mut terminal = run(&project, "two");
+    for _ in 0..2 {
+        terminal.see("choose 1-2");
+        terminal.say("1");
+    }
+    terminal.see("both went");
+    assert_eq!(terminal.end(), 0, "{}", terminal.text());
+}

@@ -1,8 +1,10 @@
-//! A question at the terminal that can be taken away again: another client may answer it first, and Ctrl-C ends the turn.
+//! A question at the terminal that can be taken away again: another client may answer it first, its time may be over, and Ctrl-C
+//! ends the turn.
 //!
 //! The line is read by a thread of its own, in the terminal's usual mode, so that Ctrl-C is a signal as everywhere else.
 
 use std::{
+    fmt,
     os::fd::{AsFd, OwnedFd},
     sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
@@ -16,13 +18,16 @@ use rustix::{
     termios::{QueueSelector, tcflush},
 };
 
-use crate::{commands::ask, conversation::Waker, error::CommandError};
+use super::ask;
+use crate::error::CommandError;
 
 /// The longest answer; the terminal itself takes no longer line.
 const LINE_MAX: usize = 4096;
 
+/// Wakes whoever looks whether there is an answer. It must not block.
+pub(super) type Wake = Arc<dyn Fn() + Send + Sync>;
+
 /// A question that stands at the terminal.
-#[derive(Debug)]
 pub(super) struct Question {
     asked: Ask,
     terminal: Arc<OwnedFd>,
@@ -30,7 +35,7 @@ pub(super) struct Question {
     stop: Arc<OwnedFd>,
     typed: Arc<Mutex<Option<Typed>>>,
     reader: Option<JoinHandle<()>>,
-    waker: Waker,
+    wake: Wake,
     is_shown: bool,
 }
 
@@ -41,9 +46,18 @@ enum Typed {
     End,
 }
 
+impl fmt::Debug for Question {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Question")
+            .field("asked", &self.asked)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Question {
     /// Opens the terminal of the process, wherever stdin and stdout lead.
-    pub(super) fn open(asked: Ask, waker: Waker) -> Result<Self, CommandError> {
+    pub(super) fn open(asked: Ask, wake: Wake) -> Result<Self, CommandError> {
         let failed = |error: Errno| CommandError::machine("use the terminal", error);
         let terminal = open("/dev/tty", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(failed)?;
@@ -56,7 +70,7 @@ impl Question {
             stop: Arc::new(stop),
             typed: Arc::default(),
             reader: None,
-            waker,
+            wake,
             is_shown: false,
         };
         question.listen();
@@ -119,13 +133,13 @@ impl Question {
 
     fn listen(&mut self) {
         let (terminal, stop) = (self.terminal.clone(), self.stop.clone());
-        let (typed, waker) = (self.typed.clone(), self.waker.clone());
+        let (typed, wake) = (self.typed.clone(), self.wake.clone());
         self.reader = Some(std::thread::spawn(move || {
             let Some(line) = line(&terminal, &stop) else {
                 return;
             };
             *typed.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
-            waker.wake();
+            wake();
         }));
     }
 
