@@ -7,6 +7,7 @@ use domain::{
     target::Target,
 };
 use engine::{Batch, Caller, Keep, Sessions};
+use platform::crash;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -163,7 +164,9 @@ impl Runs {
             };
             batch.put(KEY, &id, Keep::Finished, &kept)?;
         }
+        crash::point("run.before-created");
         self.records().write_all(batch).await?;
+        crash::point("run.created");
         self.exchange().kept(&said);
         Ok(self.launch(new, created, effects))
     }
