@@ -251,35 +251,19 @@ fn the_same_request_with_the_same_key_runs_once() {
     assert_eq!(turns(&daemon, "only once"), 1);
 }
 
-#[test]
-fn no_request_generated_from_its_description_is_a_server_error() {
+/// Sends what schemathesis makes of a description, and has every answer looked at; nothing where it is not installed.
+fn generated(daemon: &TestDaemon, description: &str, arguments: &[&str]) -> Option<()> {
     let Some(python) = python("schema") else {
         println!("skipped: ./test installs the packages of tests/python/schema.txt");
-        return;
+        return None;
     };
-    let daemon = listening();
+    let token = format!("Authorization: Bearer {}", daemon.token());
     let output = Command::new(python.with_file_name("schemathesis"))
-        .arg("run")
-        .arg(format!("{}/openapi.json", daemon.url()))
-        .args([
-            "--header",
-            &format!("Authorization: Bearer {}", daemon.token()),
-        ])
-        .args([
-            "--checks",
-            "not_a_server_error",
-            "--phases",
-            "examples,fuzzing",
-        ])
-        .args([
-            "--max-examples",
-            "8",
-            "--request-timeout",
-            "20",
-            "--rate-limit",
-            "50/s",
-        ])
+        .args(["run", description, "--header", &token])
+        .args(["--phases", "examples,fuzzing", "--max-examples", "8"])
+        .args(["--request-timeout", "20", "--rate-limit", "50/s"])
         .args(["--generation-deterministic", "--no-color"])
+        .args(arguments)
         .current_dir(daemon.home())
         .output()
         .unwrap();
@@ -289,6 +273,32 @@ fn no_request_generated_from_its_description_is_a_server_error() {
         "{said}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
+    Some(())
+}
+
+#[test]
+fn no_request_generated_from_its_description_is_answered_otherwise_than_it_says() {
+    let daemon = listening();
+    generated(&daemon, &format!("{}/openapi.json", daemon.url()), &[]);
+}
+
+#[test]
+fn requests_generated_from_the_description_of_the_standards_server_are_answered_as_it_says() {
+    let Some(python) = python("acp_rest") else {
+        println!("skipped: ./test installs the packages of tests/python/acp_rest.txt");
+        return;
+    };
+    let describe = "import json; from acp_sdk.server.app import create_app; print(json.dumps(create_app().openapi()))";
+    let described = Command::new(python).args(["-c", describe]).output();
+    let described = described.unwrap();
+    assert!(described.status.success(), "{described:?}");
+    let daemon = listening();
+    let file = daemon.home().join("standard.json");
+    std::fs::write(&file, described.stdout).unwrap();
+    // It answers 404 and does not say so.
+    let more = ["--exclude-checks", "status_code_conformance"];
+    let arguments = [&["--url", &daemon.url()][..], &more].concat();
+    generated(&daemon, file.to_str().unwrap(), &arguments);
 }
 
 #[test]
