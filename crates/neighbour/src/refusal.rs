@@ -82,7 +82,12 @@ mod tests {
             (standard, "not_found", "nobody", None),
             (dialect, "circular_call_detected", "循环", None),
             (short, "self_loop_rejected", "self_loop_rejected", None),
-            (json!("<html>"), "refused", "it answered 404 Not Found", None),
+            (
+                json!("<html>"),
+                "refused",
+                "it answered 404 Not Found",
+                None,
+            ),
         ] {
             let refused = refusal(StatusCode::NOT_FOUND, body.to_string().as_bytes());
             let ClientError::Refused {

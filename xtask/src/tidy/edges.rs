@@ -130,7 +130,14 @@ const RULES: [Rule; 30] = [
     Rule::shell("listener", &["domain", "engine", "platform"]),
     Rule::shell(
         "runs",
-        &["domain", "engine", "neighbour", "pinning", "platform", "wire"],
+        &[
+            "domain",
+            "engine",
+            "neighbour",
+            "pinning",
+            "platform",
+            "wire",
+        ],
     ),
     Rule::shell(
         "a2a",
@@ -151,7 +158,14 @@ const RULES: [Rule; 30] = [
     Rule::shell("cards", &["wire"]),
     Rule::shell(
         "lan",
-        &["domain", "engine", "neighbour", "pinning", "platform", "wire"],
+        &[
+            "domain",
+            "engine",
+            "neighbour",
+            "pinning",
+            "platform",
+            "wire",
+        ],
     ),
     Rule::shell("dashboard", &["domain", "engine", "platform"]),
     Rule::shell(TESTKIT, &["wire"]),

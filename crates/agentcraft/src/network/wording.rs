@@ -144,7 +144,11 @@ impl Wording {
         let said = said.map_err(|_| format!("it said nothing for {} s", WITHIN.as_secs()))??;
         let descriptions = read(&said, made)?;
         let by = self.inner.writer.name().to_owned();
-        info!(by, count = descriptions.len(), "what this node can do has new words");
+        info!(
+            by,
+            count = descriptions.len(),
+            "what this node can do has new words"
+        );
         let kept = Kept {
             hash,
             by,
@@ -182,7 +186,9 @@ fn question(made: &[Capability]) -> String {
 fn read(said: &str, made: &[Capability]) -> Result<BTreeMap<String, String>, String> {
     let not_json = || "it did not answer with the JSON it was asked for".to_owned();
     let (start, end) = (said.find('{'), said.rfind('}'));
-    let json = start.zip(end).and_then(|(start, end)| said.get(start..=end));
+    let json = start
+        .zip(end)
+        .and_then(|(start, end)| said.get(start..=end));
     let written: BTreeMap<String, String> = json
         .and_then(|json| serde_json::from_str(json).ok())
         .ok_or_else(not_json)?;
@@ -219,12 +225,23 @@ mod tests {
         let made = [capability("radio"), capability("news")];
         let said = "Here it is:\n```json\n{\"radio\": \"放电台\", \"money\": \"pays\", \"news\": \" \"}\n```";
         let written = read(said, &made).unwrap();
-        assert_eq!(written, BTreeMap::from([("radio".to_owned(), "放电台".to_owned())]));
-        for nothing in ["I would play some jazz.", "{\"money\": \"pays\"}", "{}", "} {"] {
+        assert_eq!(
+            written,
+            BTreeMap::from([("radio".to_owned(), "放电台".to_owned())])
+        );
+        for nothing in [
+            "I would play some jazz.",
+            "{\"money\": \"pays\"}",
+            "{}",
+            "} {",
+        ] {
             read(nothing, &made).unwrap_err();
         }
         let long = format!("{{\"radio\": \"{}\"}}", "很".repeat(2 * TEXT_CHARS));
-        assert_eq!(read(&long, &made).unwrap()["radio"].chars().count(), TEXT_CHARS);
+        assert_eq!(
+            read(&long, &made).unwrap()["radio"].chars().count(),
+            TEXT_CHARS
+        );
         assert!(question(&made).contains("- radio: does radio\n"));
     }
 }

@@ -32,7 +32,8 @@ pub(super) fn awaiting(node: &mut Node) -> anyhow::Result<Vec<Figure>> {
     }
     let after = node.stage.daemon.resident_kib()?;
     // They are still there, and still answered.
-    let answer = json!({"await_resume": {"type": "message", "message": {"parts": [{"content": "all"}]}}});
+    let answer =
+        json!({"await_resume": {"type": "message", "message": {"parts": [{"content": "all"}]}}});
     let request = node.request("/runs", "", &body)?;
     let mut http = Http::connect(node.address)?;
     let run: Value = serde_json::from_slice(http.exchange(&request)?)?;
@@ -40,11 +41,15 @@ pub(super) fn awaiting(node: &mut Node) -> anyhow::Result<Vec<Figure>> {
     let headers = format!("Authorization: Bearer {}\r\n", node.owner());
     let request = post(&path, &headers, &answer.to_string());
     let done = String::from_utf8_lossy(http.exchange(&request)?).into_owned();
-    ensure!(done.contains(r#""status":"completed""#), "it was not answered: {done}");
+    ensure!(
+        done.contains(r#""status":"completed""#),
+        "it was not answered: {done}"
+    );
     let each = (after - before).max(0.0) / f64::from(u32::try_from(runs)?);
     let rate = Samples::new(rates)?.median();
     Ok(vec![
-        Figure::new(format!("each of {runs} runs that await"), each, "KiB").goal(Goal::AtMost(KIB_MAX)),
+        Figure::new(format!("each of {runs} runs that await"), each, "KiB")
+            .goal(Goal::AtMost(KIB_MAX)),
         Figure::new("runs that come to await", rate, "/s"),
     ])
 }

@@ -140,7 +140,11 @@ fn an_upload_to_a_bucket_that_a_kill_cut_is_ended_by_the_next_daemon() {
     assert_eq!(server.uploads(), 1, "nobody was left to end it");
     daemon.start();
     eventually("it is ended", || server.uploads() == 0);
-    assert!(!server.listed().contains("incoming/"), "{}", server.listed());
+    assert!(
+        !server.listed().contains("incoming/"),
+        "{}",
+        server.listed()
+    );
     let kept = Http::owner(&daemon).post("/resources", &json!("another"));
     assert_eq!(kept.status, 201, "{kept:?}");
 }
@@ -175,7 +179,10 @@ fn dies_between(daemon: &mut TestDaemon, is_empty: impl Fn(&TestDaemon) -> bool)
             assert!(gone.is_err(), "{point}: {gone:?}");
         }
         daemon.wait_for_death();
-        assert!(!is_empty(daemon), "{point}: it lies there, and nobody means it");
+        assert!(
+            !is_empty(daemon),
+            "{point}: it lies there, and nobody means it"
+        );
         daemon.set_env(CRASH, None);
         daemon.start();
         eventually(&format!("{point}: it is gone"), || is_empty(daemon));
@@ -246,7 +253,10 @@ fn slow_two_gibibytes_pass_through_little_memory() {
     let url = kept["url"].as_str().unwrap();
     let read = shell(&daemon, &format!("curl -sS --fail '{url}' | sha256sum"));
     assert!(read.starts_with(kept["sha256"].as_str().unwrap()), "{read}");
-    let part = shell(&daemon, &format!("curl -sS --fail -r 2147483640- '{url}' | wc -c"));
+    let part = shell(
+        &daemon,
+        &format!("curl -sS --fail -r 2147483640- '{url}' | wc -c"),
+    );
     assert_eq!(part.trim(), "8");
     let peak = memory_peak(daemon.pid());
     println!("{before} MiB before, {peak} MiB at most");

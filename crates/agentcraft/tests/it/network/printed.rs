@@ -135,14 +135,25 @@ impl Phone {
     fn curl_at(&self, method: &str, url: &str, headers: &[&str], body: Option<&str>) -> Got {
         let mut curl = Command::new("curl");
         let token = format!("Authorization: Bearer {}", self.daemon.token());
-        curl.args(["--silent", "--show-error", "--no-buffer", "--max-time", "50"])
-            .args(["--write-out", "\n%{http_code}", "--request", method])
-            .args(["--header", &token]);
+        curl.args([
+            "--silent",
+            "--show-error",
+            "--no-buffer",
+            "--max-time",
+            "50",
+        ])
+        .args(["--write-out", "\n%{http_code}", "--request", method])
+        .args(["--header", &token]);
         for header in headers {
             curl.args(["--header", header]);
         }
         if body.is_some() {
-            curl.args(["--header", "Content-Type: application/json", "--data-binary", "@-"]);
+            curl.args([
+                "--header",
+                "Content-Type: application/json",
+                "--data-binary",
+                "@-",
+            ]);
         }
         let mut child = curl
             .arg(url)
@@ -151,7 +162,9 @@ impl Phone {
             .spawn()
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        stdin.write_all(body.unwrap_or_default().as_bytes()).unwrap();
+        stdin
+            .write_all(body.unwrap_or_default().as_bytes())
+            .unwrap();
         drop(stdin);
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
@@ -197,11 +210,17 @@ fn the_printed_task_streams_asks_goes_on_and_hands_over_a_file() {
     assert_eq!(awaiting["status"], "awaiting");
     let part = &awaiting["await"]["message"]["parts"][0];
     assert_eq!(part["content_type"], "text/plain", "{awaiting}");
-    assert!(part["content"].as_str().unwrap().contains("要整理哪几条"), "{awaiting}");
+    assert!(
+        part["content"].as_str().unwrap().contains("要整理哪几条"),
+        "{awaiting}"
+    );
     let (id, session) = (id_of(awaiting), awaiting["session_id"].as_str().unwrap());
 
     let polled = phone.curl("GET", &format!("/runs/{id}"), JSON, None).json();
-    assert_eq!(polled["await"], awaiting["await"], "asking for it tells the same");
+    assert_eq!(
+        polled["await"], awaiting["await"],
+        "asking for it tells the same"
+    );
     let done = phone.post(&format!("/runs/{id}/resume"), RESUME);
     assert_eq!(done.status, 200, "{done:?}");
     let done = done.json();
@@ -212,22 +231,40 @@ fn the_printed_task_streams_asks_goes_on_and_hands_over_a_file() {
     has_the_pdf(&phone, &done, "前三条，翻译成中文，生成PDF");
     let log = phone.curl("GET", &format!("/runs/{id}/events"), STREAM, None);
     let words: Vec<String> = log.events().into_iter().map(|(word, _)| word).collect();
-    for word in ["run.in-progress", "run.awaiting", "run.artifact", "run.completed"] {
+    for word in [
+        "run.in-progress",
+        "run.awaiting",
+        "run.artifact",
+        "run.completed",
+    ] {
         assert!(words.iter().any(|told| told == word), "{word}: {words:?}");
     }
 
-    let descriptor = phone.curl("GET", &format!("/sessions/{session}"), JSON, None).json();
+    let descriptor = phone
+        .curl("GET", &format!("/sessions/{session}"), JSON, None)
+        .json();
     for field in ["session_id", "history_url", "created_at", "last_active"] {
         assert!(descriptor[field].is_string(), "{field}: {descriptor}");
     }
     assert_eq!(descriptor["ttl_seconds"], 1800, "{descriptor}");
-    let history = phone.curl_at("GET", descriptor["history_url"].as_str().unwrap(), &[], None);
-    assert!(history.text.contains("帮我搜一下乌克兰今天的新闻"), "{history:?}");
+    let history = phone.curl_at(
+        "GET",
+        descriptor["history_url"].as_str().unwrap(),
+        &[],
+        None,
+    );
+    assert!(
+        history.text.contains("帮我搜一下乌克兰今天的新闻"),
+        "{history:?}"
+    );
     let mut next: Value = serde_json::from_str(CREATE).unwrap();
     next["session_id"] = json!(session);
     next["mode"] = json!("async");
     let next = phone.post("/runs", &next.to_string());
-    assert_eq!((next.status, &next.json()["session_id"]), (202, &json!(session)));
+    assert_eq!(
+        (next.status, &next.json()["session_id"]),
+        (202, &json!(session))
+    );
     let ended = phone.post(&format!("/runs/{}/cancel", id_of(&next.json())), "");
     assert_eq!(ended.status, 202, "{ended:?}");
 }
@@ -245,10 +282,17 @@ fn the_printed_instructions_are_carried_out_in_every_mode() {
         let told = manifest["endpoints"][field].as_str().unwrap();
         assert_eq!(told, format!("{}{address}", phone.daemon.url()));
     }
-    for field in ["input_content_types", "output_content_types", "capabilities"] {
+    for field in [
+        "input_content_types",
+        "output_content_types",
+        "capabilities",
+    ] {
         assert!(manifest[field].is_array(), "{field}: {manifest}");
     }
-    assert!(manifest["exchange"]["resource_server"].is_string(), "{manifest}");
+    assert!(
+        manifest["exchange"]["resource_server"].is_string(),
+        "{manifest}"
+    );
 
     let played = phone.post("/runs", RADIO);
     assert_eq!(played.status, 200, "{played:?}");
@@ -265,21 +309,37 @@ fn the_printed_instructions_are_carried_out_in_every_mode() {
     eventually("it is done", || {
         phone.curl("GET", &path, JSON, None).json()["status"] == "completed"
     });
-    let streamed = phone.curl("POST", "/runs", STREAM, Some(&RADIO.replace(",\n    \"mode\": \"sync\"", "")));
-    let words: Vec<String> = streamed.events().into_iter().map(|(word, _)| word).collect();
+    let streamed = phone.curl(
+        "POST",
+        "/runs",
+        STREAM,
+        Some(&RADIO.replace(",\n    \"mode\": \"sync\"", "")),
+    );
+    let words: Vec<String> = streamed
+        .events()
+        .into_iter()
+        .map(|(word, _)| word)
+        .collect();
     assert_eq!(words.last().unwrap(), "run.completed", "{words:?}");
 
     let news = phone.curl("POST", "/runs", STREAM, Some(NEWS)).events();
     let (word, awaiting) = news.last().unwrap();
-    assert_eq!((word.as_str(), &awaiting["status"]), ("run.awaiting", &json!("awaiting")));
-    let done = phone.post(&format!("/runs/{}/resume", id_of(awaiting)), CHOICE).json();
+    assert_eq!(
+        (word.as_str(), &awaiting["status"]),
+        ("run.awaiting", &json!("awaiting"))
+    );
+    let done = phone
+        .post(&format!("/runs/{}/resume", id_of(awaiting)), CHOICE)
+        .json();
     assert_eq!(done["session_id"], awaiting["session_id"]);
     has_the_pdf(&phone, &done, "前三条，翻译成中文，生成PDF");
 
     let asked = phone.post("/runs", PAPER).json();
     let question = &asked["await"]["message"]["parts"][0]["content"];
     assert_eq!(question, "请问PDF需要什么纸张大小？", "{asked}");
-    let done = phone.post(&format!("/runs/{}/resume", id_of(&asked)), A4).json();
+    let done = phone
+        .post(&format!("/runs/{}/resume", id_of(&asked)), A4)
+        .json();
     assert_eq!(done["status"], "completed", "{done}");
     has_the_pdf(&phone, &done, "A4");
 }
@@ -306,7 +366,10 @@ fn the_printed_dangers_are_refused_or_asked_about() {
     let message = refused["error"]["message"].as_str().unwrap();
     assert!(message.contains("lemon-nova9"), "{message}");
     let short = format!("lemon-nova9-{}", &own[..8]);
-    assert_eq!(refused["error"]["call_chain"], json!(["lemon-desktop-9169e2e8", short]));
+    assert_eq!(
+        refused["error"]["call_chain"],
+        json!(["lemon-desktop-9169e2e8", short])
+    );
     let looped = CREATE.replace("lemon-desktop-9169e2e8", own);
     let looped = phone.post("/runs", &looped);
     assert_eq!(looped.status, 400, "{looped:?}");
@@ -317,24 +380,43 @@ fn the_printed_dangers_are_refused_or_asked_about() {
     assert_eq!(asked["status"], "awaiting", "{asked}");
     let told = &asked["await"];
     assert_eq!(
-        (&told["metadata"]["severity"], &told["metadata"]["reversible"]),
+        (
+            &told["metadata"]["severity"],
+            &told["metadata"]["reversible"]
+        ),
         (&json!("destructive"), &json!(false))
     );
     let question = told["message"]["parts"][0]["content"].as_str().unwrap();
-    assert!(question.contains("即将删除3月1日到3月7日的所有日程（共5条），确认执行？"), "{question}");
+    assert!(
+        question.contains("即将删除3月1日到3月7日的所有日程（共5条），确认执行？"),
+        "{question}"
+    );
     let refused = A4.replace("A4", "取消");
-    let kept = phone.post(&format!("/runs/{}/resume", id_of(&asked)), &refused).json();
+    let kept = phone
+        .post(&format!("/runs/{}/resume", id_of(&asked)), &refused)
+        .json();
     assert!(kept["output"].to_string().contains("reject"), "{kept}");
 
     for (body, status, code) in [
-        (CREATE.replace("lemon-nova9", "lemon-tablet"), 404, "agent_not_found"),
-        (CREATE.replace("null", "\"nova9-20260227-a3f1\""), 404, "session_not_found"),
+        (
+            CREATE.replace("lemon-nova9", "lemon-tablet"),
+            404,
+            "agent_not_found",
+        ),
+        (
+            CREATE.replace("null", "\"nova9-20260227-a3f1\""),
+            404,
+            "session_not_found",
+        ),
         (r#"{"input": []}"#.to_owned(), 422, "invalid_input"),
     ] {
         let refused = phone.post("/runs", &body);
         assert_eq!(refused.status, status, "{refused:?}");
         let refused = refused.json();
-        assert_eq!((&refused["status"], &refused["error"]["code"]), (&json!("failed"), &json!(code)));
+        assert_eq!(
+            (&refused["status"], &refused["error"]["code"]),
+            (&json!("failed"), &json!(code))
+        );
         for field in ["message", "suggestion"] {
             assert!(refused["error"][field].is_string(), "{field}: {refused}");
         }

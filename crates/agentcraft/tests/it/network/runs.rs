@@ -296,8 +296,9 @@ fn requests_generated_from_the_description_of_the_standards_server_are_answered_
     let file = daemon.home().join("standard.json");
     std::fs::write(&file, described.stdout).unwrap();
     // It answers 404 and does not say so.
-    let more = ["--exclude-checks", "status_code_conformance"];
-    let arguments = [&["--url", &daemon.url()][..], &more].concat();
+    let unsaid = ["--exclude-checks", "status_code_conformance"];
+    let url = daemon.url();
+    let arguments = [&["--url", &url], &unsaid[..]].concat();
     generated(&daemon, file.to_str().unwrap(), &arguments);
 }
 
@@ -353,8 +354,16 @@ fn an_agent_that_the_owner_has_named_writes_what_others_read_once_for_what_there
     let (asked, before) = (turns(&daemon, "one line of JSON"), told(&daemon));
     daemon.kill();
     daemon.start();
-    assert_eq!(told(&daemon), before, "it is there at once, and is the same version");
-    assert_eq!(turns(&daemon, "one line of JSON"), asked, "nobody was asked again");
+    assert_eq!(
+        told(&daemon),
+        before,
+        "it is there at once, and is the same version"
+    );
+    assert_eq!(
+        turns(&daemon, "one line of JSON"),
+        asked,
+        "nobody was asked again"
+    );
     // Something else can be done now, and is written of anew.
     daemon.template("more", json!({"backend": {"type": "builtin"}}));
     let made = json!({"name": "more", "template": "more"});

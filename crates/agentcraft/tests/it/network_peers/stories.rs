@@ -227,8 +227,10 @@ fn one_intent_goes_to_several_nodes_and_what_comes_is_gathered() {
 #[test]
 fn at_a_terminal_questions_are_shown_and_answered_until_it_is_done() {
     let Some(mut lan) = Lan::new() else { return };
-    let rule = "[[lan.answers]]\nquestion = [\"纸张\", \"rm\"]\nanswer = \"A4\"\n";
-    let desk = lan.node_with("desk", OPEN, rule);
+    let rules = [("纸张", "A4"), ("rm", "allow_once")].map(|(word, answer)| {
+        format!("[[lan.answers]]\nquestion = [\"{word}\"]\nanswer = \"{answer}\"\n")
+    });
+    let desk = lan.node_with("desk", OPEN, &rules.concat());
     let nova = lan.node("nova9", OPEN);
     offer(&nova, "news_digest", NEWS);
     knows(&desk, "nova9", "news_digest");
@@ -264,7 +266,11 @@ fn at_a_terminal_questions_are_shown_and_answered_until_it_is_done() {
         deletes.say(answer);
         assert_eq!(deletes.end(), 0, "{}", deletes.text());
         assert_eq!(kept.exists(), is_there, "{answer}: {}", deletes.text());
-        assert!(!deletes.text().contains("answered for you"), "{}", deletes.text());
+        assert!(
+            !deletes.text().contains("answered for you"),
+            "{}",
+            deletes.text()
+        );
     }
 
     let mut left = open("/ask 还在吗？");
@@ -305,7 +311,9 @@ fn a_node_that_is_killed_follows_its_intent_again() {
     eventually("what goes on is followed to its end", || {
         status("main0") == "completed"
     });
-    eventually("what asks is known to wait", || status("main1") == "awaiting");
+    eventually("what asks is known to wait", || {
+        status("main1") == "awaiting"
+    });
     let began = journal(&desk, "intent.began");
     let id = began.last().unwrap()["body"]["intent"].as_str().unwrap();
     eventually("the question is answered", || {
@@ -313,6 +321,15 @@ fn a_node_that_is_killed_follows_its_intent_again() {
     });
     assert_eq!(status("main1"), "completed");
     let again = journal(&desk, "intent.followed-again");
-    assert!(again.iter().any(|line| line.to_string().contains("\"completed\"")), "{again:?}");
-    assert_eq!(journal(&nova, "run.created").len(), 2, "nothing was asked for twice");
+    assert!(
+        again
+            .iter()
+            .any(|line| line.to_string().contains("\"completed\"")),
+        "{again:?}"
+    );
+    assert_eq!(
+        journal(&nova, "run.created").len(),
+        2,
+        "nothing was asked for twice"
+    );
 }
