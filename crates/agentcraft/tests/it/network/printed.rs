@@ -396,7 +396,11 @@ fn the_printed_dangers_are_refused_or_asked_about() {
         .post(&format!("/runs/{}/resume", id_of(&asked)), &refused)
         .json();
     assert!(kept["output"].to_string().contains("reject"), "{kept}");
+}
 
+#[test]
+fn a_printed_request_that_cannot_be_done_is_refused_in_words() {
+    let Some(phone) = Phone::new() else { return };
     for (body, status, code) in [
         (
             CREATE.replace("lemon-nova9", "lemon-tablet"),
