@@ -8,6 +8,7 @@ mod lending;
 mod metrics;
 mod offices;
 mod said;
+mod wording;
 
 use std::path::{Path, PathBuf};
 

@@ -2,11 +2,14 @@
 
 use std::{fmt, time::Duration};
 
-use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
+use neighbour::Neighbour;
+use reqwest::{Method, RequestBuilder, Response, Url};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use wire::runs::{Capability, ErrorBody, Manifest};
+use wire::runs::{Capability, Manifest};
 
+pub use neighbour::ClientError;
+pub(crate) use neighbour::{cut, forget_nulls};
 pub(crate) use pinning::{Seen, normal};
 
 /// How long a peer on the local network may take to be reached: whoever asks is told within three seconds that it is away.
@@ -50,59 +53,10 @@ impl fmt::Debug for Address {
     }
 }
 
-/// Why a peer did not do what it was asked.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum ClientError {
-    #[error("{url} is not an address of a node: {why}")]
-    Address { url: String, why: String },
-    /// Nothing was sent.
-    #[error("{url} cannot be reached: {why}")]
-    Unreachable { url: String, why: String },
-    /// Something was sent; whether it was understood is not known.
-    #[error("{url} did not answer: {why}")]
-    Lost { url: String, why: String },
-    #[error("the peer refused: {message}")]
-    Refused {
-        status: u16,
-        code: String,
-        message: String,
-        suggestion: Option<String>,
-        /// In a box, since it is rare and large.
-        details: Option<Box<Value>>,
-    },
-    #[error("the peer does not follow the protocol: {what}")]
-    Protocol { what: String },
-}
-
-impl ClientError {
-    pub(crate) fn status(&self) -> Option<u16> {
-        match self {
-            Self::Refused { status, .. } => Some(*status),
-            Self::Address { .. }
-            | Self::Unreachable { .. }
-            | Self::Lost { .. }
-            | Self::Protocol { .. } => None,
-        }
-    }
-
-    /// Nobody is there.
-    pub(crate) fn is_away(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Lost { .. })
-    }
-}
-
 /// A client of one peer.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Client {
-    http: reqwest::Client,
-    base: String,
-    token: Option<String>,
-}
-
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.base)
-    }
+    node: Neighbour,
 }
 
 impl Client {
@@ -141,7 +95,8 @@ impl Client {
             Certificate::Learn(_) => None,
             Certificate::Roots | Certificate::Pinned(_) => address.token,
         };
-        Ok(Self { http, base, token })
+        let node = Neighbour::new(http, base, token, ANSWER_BYTES_MAX);
+        Ok(Self { node })
     }
 
     /// Whether anybody answers; a refusal is an answer.
@@ -162,7 +117,7 @@ impl Client {
                 status: 404 | 405, ..
             }) => {
                 let agents = agents.clone()?;
-                standard_manifest(&self.base, &agents)
+                standard_manifest(self.node.base(), &agents)
             }
             manifest => manifest?,
         };
@@ -197,73 +152,33 @@ impl Client {
     }
 
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        let request = self.http.request(method, format!("{}{path}", self.base));
-        match &self.token {
-            Some(token) => request.bearer_auth(token),
-            None => request,
-        }
+        self.node.request(method, path)
     }
 
     pub(crate) async fn answer<T: DeserializeOwned>(
         &self,
         request: RequestBuilder,
     ) -> Result<T, ClientError> {
-        let response = self.send(request).await?;
-        self.read(response).await
+        self.node.answer(request).await
     }
 
     /// The answer as it begins; a refusal is read whole.
     pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
-        let response = request.send().await.map_err(|error| self.failed(error))?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(response);
-        }
-        let body = self.body(response).await;
-        Err(refusal(status, &body.unwrap_or_default()))
+        self.node.send(request).await
     }
 
     pub(crate) async fn read<T: DeserializeOwned>(
         &self,
         response: Response,
     ) -> Result<T, ClientError> {
-        let wrong = |error: serde_json::Error| ClientError::Protocol {
-            what: error.to_string(),
-        };
-        let mut value: Value =
-            serde_json::from_slice(&self.body(response).await?).map_err(wrong)?;
-        forget_nulls(&mut value);
-        serde_json::from_value(value).map_err(wrong)
-    }
-
-    async fn body(&self, mut response: Response) -> Result<Vec<u8>, ClientError> {
-        let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.failed(error))? {
-            if bytes.len() + chunk.len() > ANSWER_BYTES_MAX {
-                return Err(ClientError::Protocol {
-                    what: format!("an answer is longer than {ANSWER_BYTES_MAX} bytes"),
-                });
-            }
-            bytes.extend_from_slice(&chunk);
-        }
-        Ok(bytes)
+        self.node.read(response).await
     }
 
     /// Nothing came back in time.
     pub(crate) fn silent(&self) -> ClientError {
         ClientError::Lost {
-            url: self.base.clone(),
+            url: self.node.base().to_owned(),
             why: format!("it said nothing for {} s", ANSWER_WITHIN.as_secs()),
-        }
-    }
-
-    fn failed(&self, error: reqwest::Error) -> ClientError {
-        let is_connect = error.is_connect();
-        let (url, why) = (self.base.clone(), engine::chain(&error.without_url()));
-        if is_connect {
-            ClientError::Unreachable { url, why }
-        } else {
-            ClientError::Lost { url, why }
         }
     }
 }
@@ -283,18 +198,6 @@ pub(crate) fn builder() -> reqwest::ClientBuilder {
         .redirect(reqwest::redirect::Policy::none())
 }
 
-/// Servers of the standard write null where they have nothing to say.
-pub(crate) fn forget_nulls(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|_, field| !field.is_null());
-            fields.values_mut().for_each(forget_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(forget_nulls),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
 /// The address of a node without what may follow it.
 pub(crate) fn base_of(url: &str) -> Result<String, ClientError> {
     let wrong = |why: &str| ClientError::Address {
@@ -311,53 +214,6 @@ pub(crate) fn base_of(url: &str) -> Result<String, ClientError> {
     let path = parsed.path().trim_end_matches('/');
     let path = path.strip_suffix("/manifest").unwrap_or(path);
     Ok(format!("{}{path}", parsed.origin().ascii_serialization()))
-}
-
-fn refusal(status: StatusCode, bytes: &[u8]) -> ClientError {
-    let body: Option<ErrorBody> = serde_json::from_slice(bytes).ok();
-    let (code, message, suggestion, details) = match body {
-        Some(ErrorBody {
-            error: Some(error),
-            message,
-            ..
-        }) => (error.code, message, error.suggestion, error.details),
-        Some(body) => (body.code, body.message, None, body.data),
-        None => dialect_error(bytes).unwrap_or_else(|| {
-            (
-                "refused".to_owned(),
-                format!("it answered {status}"),
-                None,
-                None,
-            )
-        }),
-    };
-    ClientError::Refused {
-        status: status.as_u16(),
-        code: cut(&code, 100),
-        message: cut(&message, TEXT_MAX),
-        suggestion: suggestion.map(|text| cut(&text, TEXT_MAX)),
-        details: details.map(Box::new),
-    }
-}
-
-type Told = (String, String, Option<String>, Option<Value>);
-
-/// Peers of the network's dialect alone write `{"error": "word"}` or `{"error": {code, message, …}}`.
-fn dialect_error(bytes: &[u8]) -> Option<Told> {
-    let body: Value = serde_json::from_slice(bytes).ok()?;
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    match body.get("error")? {
-        Value::String(word) => Some((word.clone(), word.clone(), None, None)),
-        error => {
-            let code = error.get("code").and_then(text)?;
-            let message = error
-                .get("message")
-                .and_then(text)
-                .unwrap_or_else(|| code.clone());
-            let suggestion = error.get("suggestion").and_then(text);
-            Some((code, message, suggestion, error.get("details").cloned()))
-        }
-    }
 }
 
 fn standard_manifest(base: &str, agents: &[Manifest]) -> Manifest {
@@ -401,12 +257,6 @@ fn bounded(mut manifest: Manifest) -> Manifest {
     manifest
 }
 
-/// At most so many characters, without those that a terminal would obey.
-pub(crate) fn cut(text: &str, max: usize) -> String {
-    let plain = text.chars().filter(|c| !c.is_control() || *c == '\n');
-    plain.take(max).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -429,46 +279,20 @@ mod tests {
     }
 
     #[test]
-    fn refusals_of_every_dialect_are_understood() {
-        let code = |body: Value| match refusal(StatusCode::BAD_REQUEST, body.to_string().as_bytes())
-        {
-            ClientError::Refused {
-                code, suggestion, ..
-            } => (code, suggestion),
-            other => panic!("{other}"),
-        };
-        assert_eq!(
-            code(json!({ "code": "invalid_input", "message": "m" })).0,
-            "invalid_input"
-        );
-        assert_eq!(
-            code(json!({ "error": "self_loop_rejected" })).0,
-            "self_loop_rejected"
-        );
-        let full = json!({ "run_id": "r", "status": "failed", "error": {
-            "code": "execution_timeout", "message": "m", "details": {}, "suggestion": "later" } });
-        assert_eq!(
-            code(full),
-            ("execution_timeout".to_owned(), Some("later".to_owned()))
-        );
-        assert_eq!(code(json!("what")).0, "refused");
-    }
-
-    #[test]
     fn a_token_is_not_sent_to_a_certificate_that_is_only_being_learnt() {
         let address = |certificate| Address {
             url: "https://h".to_owned(),
             token: Some("secret".to_owned()),
             certificate,
         };
-        assert_eq!(
-            Client::new(address(Certificate::Learn(Seen::default())))
-                .unwrap()
-                .token,
-            None
-        );
+        let sends_it = |certificate| {
+            let client = Client::new(address(certificate)).unwrap();
+            let request = client.request(Method::GET, "/ping").build().unwrap();
+            request.headers().contains_key("authorization")
+        };
+        assert!(!sends_it(Certificate::Learn(Seen::default())));
         let pin = Certificate::Pinned("ab".repeat(32));
-        assert!(Client::new(address(pin.clone())).unwrap().token.is_some());
+        assert!(sends_it(pin.clone()));
         let plain = Address {
             url: "http://h".to_owned(),
             ..address(pin)

@@ -3,6 +3,7 @@
 //! The next peer is tried where one is away or says that it cannot; where a peer may have begun the work, nobody else gets
 //! it. Questions on the way are answered from rules and context, or wait for the human.
 
+mod again;
 mod leg;
 mod pace;
 mod record;
@@ -17,7 +18,7 @@ use std::{
 };
 
 use domain::chain::DEPTH_MAX;
-use engine::{Keep, Note};
+use engine::{Batch, Keep, Note};
 use platform::Tasks;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -472,10 +473,11 @@ impl Intents {
             body: json!({ "intent": intent.id, "legs": legs.collect::<Vec<_>>(), "tried": intent.tried }),
             ..Note::default()
         };
-        let records = self.inner.peers.records();
-        records
-            .put(INTENT, &intent.id, keep, intent, Some(note))
-            .await?;
+        let mut batch = Batch::default();
+        batch.put(INTENT, &intent.id, keep, intent)?;
+        batch.note(note);
+        Self::forget_legs(intent, &mut batch);
+        self.inner.peers.records().write_all(batch).await?;
         Ok(())
     }
 

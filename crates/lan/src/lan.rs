@@ -106,6 +106,7 @@ impl Lan {
             advisers,
         };
         let intents = Intents::new(peers.clone(), tasks.clone(), deciding);
+        intents.take_up();
         let pairing = Pairing::new(
             peers.clone(),
             ports.grants,

@@ -20,6 +20,7 @@ use engine::{Caller, Rights, TokenId};
 use crate::{
     Refusal, Tokens, Trust,
     audit::{Act, Audit},
+    body,
     hosts::Hosts,
     rate::{Pace, RateLimit},
     welcome,
@@ -194,7 +195,7 @@ pub(crate) async fn guard(
         Ok(admitted) => admitted.unzip(),
         Err(refusal) => {
             // A stranger who hammers fills no journal.
-            return match guard.strangers.take(&from_text, Instant::now()) {
+            let answer = match guard.strangers.take(&from_text, Instant::now()) {
                 Ok(()) => {
                     guard.audit.refused(act("nobody"), refusal.code());
                     match refusal {
@@ -206,11 +207,12 @@ pub(crate) async fn guard(
                 }
                 Err(after) => Refusal::TooMany { after }.into_response(),
             };
+            return body::unread(request, answer).await;
         }
     };
     let is_continued = is_continued(&request);
     if !is_continued && let Err(refusal) = guard.count(caller.as_ref(), from) {
-        return refusal.into_response();
+        return body::unread(request, refusal.into_response()).await;
     }
     let who = caller
         .as_ref()
@@ -258,6 +260,9 @@ fn finish(response: Response, origin: Option<HeaderValue>) -> Response {
         }
         _ => response,
     };
+    if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        body::ends(&mut response); // The rest of it is not read.
+    }
     let headers = response.headers_mut();
     headers.insert(
         header::X_CONTENT_TYPE_OPTIONS,

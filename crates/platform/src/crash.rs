@@ -7,14 +7,23 @@ mod armed {
     use std::{
         fs::File,
         io::Write,
-        path::Path,
+        path::{Path, PathBuf},
         sync::{Mutex, MutexGuard, PoisonError},
     };
 
     struct Plan {
-        /// Dies when this point has been reached this many more times.
-        death: Option<(String, u32)>,
+        death: Option<Death>,
         trace: Option<File>,
+    }
+
+    /// Where to die.
+    #[derive(Debug, PartialEq, Eq)]
+    pub(super) struct Death {
+        pub(super) point: String,
+        /// Dies when the point has been reached this many more times.
+        pub(super) times: u32,
+        /// Only while this file is there does it count.
+        pub(super) while_there: Option<PathBuf>,
     }
 
     static PLAN: Mutex<Plan> = Mutex::new(Plan {
@@ -42,12 +51,13 @@ mod armed {
             // A test that misses a line fails by itself.
             let _ = file.write_all(format!("{name}\n").as_bytes());
         }
-        let Some((armed, times)) = &mut plan.death else {
+        let Some(death) = &mut plan.death else {
             return;
         };
-        if armed == name {
-            *times -= 1;
-            if *times == 0 {
+        let counts = |file: &PathBuf| file.exists();
+        if death.point == name && death.while_there.as_ref().is_none_or(counts) {
+            death.times -= 1;
+            if death.times == 0 {
                 let _ = rustix::process::kill_process(
                     rustix::process::getpid(),
                     rustix::process::Signal::KILL,
@@ -61,7 +71,8 @@ mod armed {
     }
 }
 
-/// Chooses where to die: `name` the first time it is reached, `name:3` the third time, `None` nowhere.
+/// Chooses where to die: `name` the first time it is reached, `name:3` the third time, `None` nowhere. `name:3@/a/file` counts
+/// only while that file is there, so that a test may prepare what it likes before.
 #[cfg_attr(
     not(debug_assertions),
     expect(unused_variables, reason = "Crash points are for tests.")
@@ -95,11 +106,21 @@ pub fn point(name: &str) {
 
 /// A number that is none belongs to the name.
 #[cfg(debug_assertions)]
-fn parse(spec: &str) -> (String, u32) {
-    spec.rsplit_once(':')
-        .and_then(|(name, times)| Some((name.to_owned(), times.parse().ok()?)))
+fn parse(spec: &str) -> armed::Death {
+    let (rest, file) = match spec.split_once('@') {
+        Some((rest, file)) => (rest, Some(file.into())),
+        None => (spec, None),
+    };
+    let (point, times) = rest
+        .rsplit_once(':')
+        .and_then(|(name, times)| Some((name, times.parse().ok()?)))
         .filter(|(_, times)| *times > 0)
-        .unwrap_or_else(|| (spec.to_owned(), 1))
+        .unwrap_or((rest, 1));
+    armed::Death {
+        point: point.to_owned(),
+        times,
+        while_there: file,
+    }
 }
 
 #[cfg(all(test, debug_assertions))]
@@ -110,11 +131,20 @@ mod tests {
 
     #[test]
     fn a_specification_names_a_point_and_perhaps_the_time() {
-        let check = |spec, name: &str, times| assert_eq!(parse(spec), (name.to_owned(), times));
-        check("commit", "commit", 1);
-        check("commit:3", "commit", 3);
-        check("store:commit", "store:commit", 1);
-        check("commit:0", "commit:0", 1);
+        let check = |spec, point: &str, times, file: Option<&str>| {
+            let death = armed::Death {
+                point: point.to_owned(),
+                times,
+                while_there: file.map(Into::into),
+            };
+            assert_eq!(parse(spec), death, "{spec}");
+        };
+        check("commit", "commit", 1, None);
+        check("commit:3", "commit", 3, None);
+        check("store:commit", "store:commit", 1, None);
+        check("commit:0", "commit:0", 1, None);
+        check("commit:3@/a/file", "commit", 3, Some("/a/file"));
+        check("commit@/a/file", "commit", 1, Some("/a/file"));
     }
 
     /// Does nothing in an ordinary run; the test below starts it in a process of its own.
@@ -124,7 +154,10 @@ mod tests {
             return;
         };
         trace(path.as_ref()).unwrap();
-        arm(Some("second:2"));
+        let file = std::path::Path::new(&path).with_file_name("armed");
+        arm(Some(&format!("second:2@{}", file.display())));
+        point("second");
+        std::fs::write(&file, "").unwrap();
         for name in ["first", "second", "third", "second", "never"] {
             point(name);
         }
@@ -142,6 +175,6 @@ mod tests {
             .unwrap();
         assert_eq!(status.signal(), Some(9));
         let reached = std::fs::read_to_string(path).unwrap();
-        assert_eq!(reached, "first\nsecond\nthird\nsecond\n");
+        assert_eq!(reached, "second\nfirst\nsecond\nthird\nsecond\n");
     }
 }

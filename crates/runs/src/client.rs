@@ -5,11 +5,13 @@ mod stream;
 use std::{fmt, time::Duration};
 
 use domain::{TRACEPARENT, Trace, chain::CHAIN_HEADER};
-use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use neighbour::Neighbour;
+use reqwest::{Method, RequestBuilder, Response};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use wire::runs::{ErrorBody, Manifest, Message, Mode, Part, Run, RunCreate};
+use wire::runs::{Manifest, Message, Mode, Part, Run, RunCreate};
 
+pub use neighbour::ClientError;
 pub use stream::RunStream;
 
 /// How long a peer may take to be reached.
@@ -42,59 +44,10 @@ impl fmt::Debug for PeerAddress {
     }
 }
 
-/// Why a peer did not do what it was asked.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum ClientError {
-    #[error("{url} is not an address of a node: {why}")]
-    Address { url: String, why: String },
-    /// The caller marks the peer as away and tells the human.
-    #[error("{url} cannot be reached: {why}")]
-    Unreachable { url: String, why: String },
-    #[error("the peer refused: {message}")]
-    Refused {
-        status: u16,
-        code: String,
-        message: String,
-        suggestion: Option<String>,
-        details: Option<Box<Value>>,
-    },
-    #[error("the peer does not follow the protocol: {what}")]
-    Protocol { what: String },
-}
-
-impl ClientError {
-    /// The session that was named is gone; a new one must begin.
-    pub fn is_expired_session(&self) -> bool {
-        match self {
-            Self::Refused { status, .. } => *status == StatusCode::GONE.as_u16(),
-            Self::Address { .. } | Self::Unreachable { .. } | Self::Protocol { .. } => false,
-        }
-    }
-
-    pub fn is_not_found(&self) -> bool {
-        match self {
-            Self::Refused { status, .. } => *status == StatusCode::NOT_FOUND.as_u16(),
-            Self::Address { .. } | Self::Unreachable { .. } | Self::Protocol { .. } => false,
-        }
-    }
-}
-
 /// A client of one node. Clones share its connections.
 #[derive(Clone, Debug)]
 pub struct Client {
-    http: reqwest::Client,
-    base: String,
-    token: Option<Token>,
-}
-
-/// Shown nowhere.
-#[derive(Clone)]
-struct Token(String);
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
+    node: Neighbour,
 }
 
 impl Client {
@@ -118,14 +71,12 @@ impl Client {
         }
         let http = builder.build().map_err(|error| wrong(&error.to_string()))?;
         Ok(Self {
-            http,
-            base,
-            token: address.token.map(Token),
+            node: Neighbour::new(http, base, address.token, ANSWER_BYTES_MAX),
         })
     }
 
     pub fn url(&self) -> &str {
-        &self.base
+        self.node.base()
     }
 
     /// Whether anybody answers.
@@ -233,86 +184,16 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        let request = self.http.request(method, format!("{}{path}", self.base));
-        match &self.token {
-            Some(token) => request.bearer_auth(&token.0),
-            None => request,
-        }
+        self.node.request(method, path)
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+        self.node.send(request).await
     }
 
     async fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let request = self.request(Method::GET, path).timeout(ANSWER_WITHIN);
-        self.read_json(self.send(request).await?).await
-    }
-
-    async fn read_json<T: DeserializeOwned>(&self, response: Response) -> Result<T, ClientError> {
-        let bytes = self.body(response).await?;
-        serde_json::from_slice(&bytes).map_err(|error| ClientError::Protocol {
-            what: error.to_string(),
-        })
-    }
-
-    async fn body(&self, mut response: Response) -> Result<Vec<u8>, ClientError> {
-        let mut bytes = Vec::new();
-        while let Some(chunk) = response
-            .chunk()
-            .await
-            .map_err(|error| self.unreachable(error))?
-        {
-            if bytes.len() + chunk.len() > ANSWER_BYTES_MAX {
-                return Err(ClientError::Protocol {
-                    what: format!("an answer is longer than {ANSWER_BYTES_MAX} bytes"),
-                });
-            }
-            bytes.extend_from_slice(&chunk);
-        }
-        Ok(bytes)
-    }
-
-    /// A success, or the refusal in the peer's own words.
-    async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
-        let response = request
-            .send()
-            .await
-            .map_err(|error| self.unreachable(error))?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(response);
-        }
-        let bytes = self.body(response).await.unwrap_or_default();
-        Err(refusal(status, &bytes))
-    }
-
-    fn unreachable(&self, error: reqwest::Error) -> ClientError {
-        let why = engine::chain(&error.without_url());
-        ClientError::Unreachable {
-            url: self.base.clone(),
-            why,
-        }
-    }
-}
-
-fn refusal(status: StatusCode, bytes: &[u8]) -> ClientError {
-    let body: Option<ErrorBody> = serde_json::from_slice(bytes).ok();
-    let Some(body) = body else {
-        return ClientError::Refused {
-            status: status.as_u16(),
-            code: "refused".to_owned(),
-            message: format!("it answered {status}"),
-            suggestion: None,
-            details: None,
-        };
-    };
-    let (code, suggestion, details) = match body.error {
-        Some(error) => (error.code, error.suggestion, error.details),
-        None => (body.code, None, body.data),
-    };
-    ClientError::Refused {
-        status: status.as_u16(),
-        code,
-        message: body.message,
-        suggestion,
-        details: details.map(Box::new),
+        self.node.answer(request).await
     }
 }
 

@@ -7,6 +7,7 @@ use domain::{
     target::Target,
 };
 use engine::{Batch, Caller, Keep, Sessions};
+use platform::crash;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -163,7 +164,9 @@ impl Runs {
             };
             batch.put(KEY, &id, Keep::Finished, &kept)?;
         }
+        crash::point("run.before-created");
         self.records().write_all(batch).await?;
+        crash::point("run.created");
         self.exchange().kept(&said);
         Ok(self.launch(new, created, effects))
     }
@@ -293,11 +296,10 @@ impl Runs {
             let path = self.exchange().path(&resource.id, resource.expires_at);
             urls.push(format!("{}{path}", around.base));
         }
-        let prompt = prompt::compose(earlier, input, &urls, metadata);
+        let mut prompt = prompt::compose(earlier, input, &urls, metadata);
         if prompt.trim().is_empty() {
-            return Err(RunsError::Invalid {
-                what: "the input has no words".to_owned(),
-            });
+            // The standard allows messages that say nothing; what to make of one is for the agent.
+            prompt = prompt::EMPTY.to_owned();
         }
         if prompt.len() > prompt::PROMPT_MAX {
             return Err(RunsError::BodyTooLarge);

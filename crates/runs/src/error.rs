@@ -83,13 +83,12 @@ impl From<chain::Refusal> for RunsError {
 impl RunsError {
     pub(crate) fn status(&self) -> StatusCode {
         match self {
-            Self::NotJson { .. } | Self::WhichAgent | Self::Chain { .. } | Self::History { .. } => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::NotJson { .. } | Self::WhichAgent | Self::Chain { .. } => StatusCode::BAD_REQUEST,
             Self::Invalid { .. } | Self::WrongAnswer { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NoCaller => StatusCode::UNAUTHORIZED,
-            Self::Forbidden { .. } => StatusCode::FORBIDDEN,
+            // Where a history may be read from is the owner's to say; the request itself is in order.
+            Self::Forbidden { .. } | Self::History { .. } => StatusCode::FORBIDDEN,
             Self::AgentNotFound { .. }
             | Self::RunNotFound { .. }
             | Self::SessionNotFound { .. } => StatusCode::NOT_FOUND,

@@ -7,7 +7,9 @@ mod collecting;
 mod dropbox;
 mod error;
 mod link;
+mod loose;
 mod place;
+mod upload;
 mod usage;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +21,11 @@ use futures_util::{
     Stream, StreamExt,
     stream::{self, BoxStream},
 };
-use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, WriteMultipart, path::Path};
+use object_store::{
+    GetOptions, GetRange, MultipartUpload, ObjectStore, ObjectStoreExt, WriteMultipart,
+    aws::AmazonS3, path::Path,
+};
+use platform::crash;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -31,7 +37,9 @@ pub use error::ExchangeError;
 pub(crate) use link::Links;
 
 use crate::{config::ExchangeConfig, record};
-use place::{INCOMING, object_store, place};
+use loose::{Held, Loose, UnderWay};
+use place::{object_store, place};
+use upload::KnownUpload;
 use usage::Usage;
 
 /// The kind of the records.
@@ -56,9 +64,12 @@ pub struct Exchange {
 struct Inner {
     config: ExchangeConfig,
     store: Arc<dyn ObjectStore>,
+    /// The same, where it is one.
+    bucket: Option<Arc<AmazonS3>>,
     records: Records,
     links: Links,
     usage: Mutex<Usage>,
+    under_way: UnderWay,
     /// One at a time: an object must not be removed while somebody hands over the same bytes again.
     gate: Semaphore,
 }
@@ -97,7 +108,7 @@ impl Exchange {
         config: ExchangeConfig,
         records: Records,
     ) -> Result<Self, ExchangeError> {
-        let store = object_store(&config.place)?;
+        let (store, bucket) = object_store(&config.place)?;
         let links = Links::open(&records)
             .await
             .map_err(|source| ExchangeError::Records { source })?;
@@ -105,9 +116,11 @@ impl Exchange {
             inner: Arc::new(Inner {
                 config,
                 store,
+                bucket,
                 records,
                 links,
                 usage: Mutex::default(),
+                under_way: UnderWay::default(),
                 gate: Semaphore::new(1),
             }),
         };
@@ -122,14 +135,25 @@ impl Exchange {
         self.check_room(size)?;
         let hash = hex(&Sha256::digest(&bytes));
         let _gate = self.gate().await;
-        if !self.usage().has(&hash) {
-            let put = self.inner.store.put(&place(&hash), bytes.into()).await;
-            put.map_err(|source| ExchangeError::Store {
-                act: "write",
-                source,
-            })?;
+        let Some((loose, _held)) = self.begin_object(&hash).await? else {
+            return self.keep(label, hash, size, &[]).await;
+        };
+        let put = self.inner.store.put(&place(&hash), bytes.into()).await;
+        if let Err(source) = put {
+            self.discard(vec![loose]).await;
+            return Err(failed_to_write(source));
         }
-        self.keep(label, hash, size).await
+        self.keep(label, hash, size, &[loose]).await
+    }
+
+    /// Before an object is written; nothing where it is there already. Whoever calls it has the gate.
+    async fn begin_object(&self, hash: &str) -> Result<Option<(Loose, Held)>, ExchangeError> {
+        if self.usage().has(hash) {
+            return Ok(None);
+        }
+        let loose = Loose::object(hash);
+        let held = self.begin(&loose).await?;
+        Ok(Some((loose, held)))
     }
 
     /// Adds a text to a batch where it is short enough to be kept in its record; [`Exchange::kept`] counts it once the
@@ -172,8 +196,9 @@ impl Exchange {
         said: Option<String>,
         bytes: impl Stream<Item = Result<Bytes, E>> + Unpin,
     ) -> Result<Resource, ExchangeError> {
-        let incoming = Path::from(format!("{INCOMING}/{}", Uuid::new_v4()));
-        let taken = self.take_in(&incoming, bytes).await;
+        let mut incoming = Loose::incoming();
+        let (upload, _held) = self.begin_upload(&mut incoming).await?;
+        let taken = self.take_in(upload, bytes).await;
         let result = match taken {
             Ok((hash, _)) if said.as_ref().is_some_and(|said| *said != hash) => {
                 let said = said.unwrap_or_default();
@@ -181,34 +206,55 @@ impl Exchange {
             }
             taken => taken,
         };
+        let _gate = self.gate().await;
         let (hash, size) = match result {
             Ok(taken) => taken,
             Err(error) => {
-                let _ = self.inner.store.delete(&incoming).await; // It may not have come to be.
+                self.discard(vec![incoming]).await;
                 return Err(error);
             }
         };
-        let _gate = self.gate().await;
-        let store = &self.inner.store;
-        let moved = store.rename(&incoming, &place(&hash)).await;
-        moved.map_err(|source| ExchangeError::Store {
-            act: "write",
-            source,
-        })?;
-        self.keep(label, hash, size).await
+        let object = self.begin_object(&hash).await?;
+        let from = Path::from(incoming.path.as_str());
+        let moved = self.inner.store.rename(&from, &place(&hash)).await;
+        let mut loose = vec![incoming];
+        loose.extend(object.as_ref().map(|(object, _)| object.clone()));
+        if let Err(source) = moved {
+            self.discard(loose).await;
+            return Err(failed_to_write(source));
+        }
+        self.keep(label, hash, size, &loose).await
+    }
+
+    /// Where the bytes go that come. A folder forgets by itself what has not come whole; an upload to a bucket has an id that
+    /// somebody must know to end it.
+    async fn begin_upload(
+        &self,
+        incoming: &mut Loose,
+    ) -> Result<(Box<dyn MultipartUpload>, Option<Held>), ExchangeError> {
+        let path = Path::from(incoming.path.as_str());
+        let Some(bucket) = &self.inner.bucket else {
+            let upload = self.inner.store.put_multipart(&path).await;
+            return Ok((upload.map_err(failed_to_write)?, None));
+        };
+        let upload = KnownUpload::begin(bucket, &path).await;
+        let mut upload = upload.map_err(failed_to_write)?;
+        incoming.upload = Some(upload.id.clone());
+        match self.begin(incoming).await {
+            Ok(held) => Ok((Box::new(upload), Some(held))),
+            Err(error) => {
+                let _ = upload.abort().await; // Nobody else could.
+                Err(error)
+            }
+        }
     }
 
     async fn take_in<E: std::fmt::Display>(
         &self,
-        incoming: &Path,
+        upload: Box<dyn MultipartUpload>,
         mut bytes: impl Stream<Item = Result<Bytes, E>> + Unpin,
     ) -> Result<(String, u64), ExchangeError> {
-        let failed = |source| ExchangeError::Store {
-            act: "write",
-            source,
-        };
-        let upload = self.inner.store.put_multipart(incoming).await;
-        let mut upload = WriteMultipart::new(upload.map_err(failed)?);
+        let mut upload = WriteMultipart::new(upload);
         let (mut hash, mut size) = (Sha256::new(), 0_u64);
         while let Some(chunk) = bytes.next().await {
             let checked = chunk
@@ -222,24 +268,39 @@ impl Exchange {
             let chunk = match checked {
                 Ok(chunk) => chunk,
                 Err(error) => {
-                    let _ = upload.abort().await; // What it left is deleted by the caller.
+                    let _ = upload.abort().await; // What it left is removed by the caller.
                     return Err(error);
                 }
             };
             hash.update(&chunk);
-            upload.wait_for_capacity(PARTS_MAX).await.map_err(failed)?;
+            let room = upload.wait_for_capacity(PARTS_MAX).await;
+            room.map_err(failed_to_write)?;
             upload.put(chunk);
         }
-        upload.finish().await.map_err(failed)?;
+        upload.finish().await.map_err(failed_to_write)?;
         Ok((hex(&hash.finalize()), size))
     }
 
-    async fn keep(&self, label: Label, hash: String, size: u64) -> Result<Resource, ExchangeError> {
+    /// From here on it is meant; `loose` is what was only on its way here until now.
+    async fn keep(
+        &self,
+        label: Label,
+        hash: String,
+        size: u64,
+        loose: &[Loose],
+    ) -> Result<Resource, ExchangeError> {
+        crash::point("exchange.written");
+        let failed = |source| ExchangeError::Records { source };
         let resource = self.resource(label, hash, size);
-        let records = &self.inner.records;
-        let put = records.put(RESOURCE, &resource.id, Keep::Live, &resource, None);
-        put.await
-            .map_err(|source| ExchangeError::Records { source })?;
+        let mut batch = Batch::default();
+        for loose in loose {
+            loose.settle(&mut batch);
+        }
+        batch
+            .put(RESOURCE, &resource.id, Keep::Live, &resource)
+            .map_err(failed)?;
+        let written = self.inner.records.write_all(batch).await;
+        written.map_err(failed)?;
         self.usage().add(&resource.hash, resource.size);
         Ok(resource)
     }
@@ -343,6 +404,13 @@ impl Exchange {
             .usage
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn failed_to_write(source: object_store::Error) -> ExchangeError {
+    ExchangeError::Store {
+        act: "write",
+        source,
     }
 }
 

@@ -454,6 +454,7 @@ fn gone(error: &ClientError) -> DriverError {
         ClientError::Protocol { what } => DriverError::Protocol { what: what.clone() },
         ClientError::Address { .. }
         | ClientError::Unreachable { .. }
+        | ClientError::Lost { .. }
         | ClientError::Refused { .. } => DriverError::Gone {
             how: error.to_string(),
         },

@@ -19,6 +19,9 @@ pub(crate) fn attachments(input: &[Message]) -> impl Iterator<Item = Attached<'_
         .map(|part| Attached { part })
 }
 
+/// What an agent is told where the caller has said nothing.
+pub(crate) const EMPTY: &str = "(The message is empty.)";
+
 /// The whole prompt. `urls` are the addresses of the attachments, in their order.
 pub(crate) fn compose(
     earlier: &[Message],

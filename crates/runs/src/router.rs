@@ -63,7 +63,8 @@ impl Runs {
             .route("/runs/{id}/resume", post(resume))
             .route("/runs/{id}/cancel", post(cancel))
             .route("/runs/{id}/events", get(events))
-            .route("/session/{id}", get(session).delete(close_session))
+            // The standard has no other method there.
+            .route("/session/{id}", get(session))
             .route("/sessions/{id}", get(session).delete(close_session))
             .route("/sessions/{id}/history", get(session_history))
             .merge(resources::router())

@@ -18,6 +18,7 @@ use domain::{
     turn::Event as TurnEvent,
 };
 use engine::{EngineError, EventReader};
+use platform::crash;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use wire::runs::{Event, Message};
@@ -275,6 +276,7 @@ impl RunTask {
     async fn on_opened(&mut self, opened: Result<Begun, RunsError>) {
         match opened {
             Ok(begun) => {
+                crash::point("run.turn-asked-for");
                 self.record.turn = Some(begun.turn);
                 let session = begun.engine_session.clone();
                 self.begun = Some(begun);

@@ -1,5 +1,6 @@
 //! The runs API: an agent's one word over HTTP, beside a bare responder and beside the reference server.
 
+mod awaiting;
 mod soak;
 
 use std::time::Duration;
@@ -9,7 +10,7 @@ use serde_json::json;
 use super::context::Context;
 use super::daemon::{load, resident_kib};
 use super::figure::{Figure, Goal};
-use super::http::{CONNECTIONS, Http, Load, Node, Reference, Responder, Target, one_word, post};
+use super::http::{Http, Load, Node, Reference, Responder, Target, one_word, post};
 use super::samples::Samples;
 use super::turn::TALKER;
 
@@ -18,6 +19,8 @@ const REFERENCE: &str = include_str!("runs/reference.py");
 const REFERENCE_NAME: &str = "acp-sdk";
 /// What a right answer contains.
 const PROOF: &[u8] = br#""status":"completed""#;
+/// A lone client, a small team, a busy machine's worth, and far more than it has cores.
+const CONNECTIONS: [usize; 4] = [1, 8, 32, 128];
 /// Streams that are timed one after the other.
 const STREAMS: usize = 100;
 const KIB_PER_MIB: f64 = 1024.0;
@@ -48,6 +51,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Figure>> {
     figures.extend(soak::soak(&mut node, length, &body, PROOF)?);
     let after = node.stage.daemon.resident_kib()? / KIB_PER_MIB;
     figures.push(Figure::new("memory of the daemon after it", after, "MiB").beside("idle", idle));
+    figures.extend(awaiting::awaiting(&mut node)?);
     if let Ok(reference) = &reference {
         let theirs = resident_kib(reference.pid())? / KIB_PER_MIB;
         figures

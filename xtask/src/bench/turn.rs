@@ -15,7 +15,7 @@ mod watcher;
 pub(super) use agent::{Order, serve as serve_agent};
 pub(super) use chunk::{Chunk, Moment};
 pub(super) use crowd::cpu_seconds;
-pub(super) use stage::{Stage, TALKER, ourselves, write_template};
+pub(super) use stage::{BUILTIN, Stage, TALKER, ourselves, write_template};
 
 use super::context::Context;
 use super::daemon::load;

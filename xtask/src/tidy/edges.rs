@@ -55,7 +55,7 @@ impl Rule {
     }
 }
 
-const RULES: [Rule; 29] = [
+const RULES: [Rule; 30] = [
     Rule::pure(
         "jsonrpc",
         &[],
@@ -125,7 +125,17 @@ const RULES: [Rule; 29] = [
         &["catalog", "domain", "engine", "platform", "wire"],
     ),
     Rule::shell("listener", &["domain", "engine", "platform"]),
-    Rule::shell("runs", &["domain", "engine", "pinning", "platform", "wire"]),
+    Rule::shell(
+        "runs",
+        &[
+            "domain",
+            "engine",
+            "neighbour",
+            "pinning",
+            "platform",
+            "wire",
+        ],
+    ),
     Rule::shell(
         "a2a",
         &["cards", "domain", "engine", "pinning", "platform", "wire"],
@@ -141,8 +151,19 @@ const RULES: [Rule; 29] = [
         ],
     ),
     Rule::shell("pinning", &["wire"]),
+    Rule::shell("neighbour", &["engine", "wire"]),
     Rule::shell("cards", &["wire"]),
-    Rule::shell("lan", &["domain", "engine", "pinning", "platform", "wire"]),
+    Rule::shell(
+        "lan",
+        &[
+            "domain",
+            "engine",
+            "neighbour",
+            "pinning",
+            "platform",
+            "wire",
+        ],
+    ),
     Rule::shell("dashboard", &["domain", "engine", "platform"]),
     Rule::shell(TESTKIT, &[]),
     Rule {

@@ -305,7 +305,7 @@ fn raw(event: &Event) -> Result<Box<RawValue>, CommandError> {
 /// The exit code tells a node that is away and an agent that is not there from a refusal.
 fn failed(error: ClientError, format: TalkFormat, screen: &mut Screen) -> CommandError {
     let exit = match &error {
-        ClientError::Unreachable { .. } => Exit::Unreachable,
+        ClientError::Unreachable { .. } | ClientError::Lost { .. } => Exit::Unreachable,
         ClientError::Address { .. } => Exit::Usage,
         ClientError::Refused { .. } if error.is_not_found() => Exit::NotFound,
         ClientError::Refused { .. } | ClientError::Protocol { .. } => Exit::Failed,
@@ -316,7 +316,9 @@ fn failed(error: ClientError, format: TalkFormat, screen: &mut Screen) -> Comman
             suggestion: Some(suggestion),
             ..
         } => suggestion,
-        ClientError::Unreachable { .. } => "look at the address, and whether the node runs".into(),
+        ClientError::Unreachable { .. } | ClientError::Lost { .. } => {
+            "look at the address, and whether the node runs".into()
+        }
         ClientError::Refused { .. }
         | ClientError::Address { .. }
         | ClientError::Protocol { .. } => "look at the address".into(),

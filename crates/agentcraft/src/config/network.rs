@@ -50,6 +50,8 @@ pub(crate) struct Lan {
     pub(crate) router: Option<Name>,
     /// The agent of this node that answers for the human what peers ask, where it is sure.
     pub(crate) answerer: Option<Name>,
+    /// The agent of this node that writes what others read of what it can do; plain descriptions are told without one.
+    pub(crate) describer: Option<Name>,
 }
 
 /// Workspaces of others.

@@ -13,7 +13,9 @@ use platform::{Guardian, Owner, Tasks};
 use runs::{Calls, PublicAgents, Runs, RunsConfig};
 use serde_json::{Value, json};
 
-use super::{adviser::adviser, grants::NodeGrants, lending::LentWorkspaces, said::Said};
+use super::{
+    adviser::adviser, grants::NodeGrants, lending::LentWorkspaces, said::Said, wording::Wording,
+};
 use crate::{
     config::{Config, Webhooks},
     connection::VERSION,
@@ -81,7 +83,16 @@ impl Faces<'_> {
     }
 
     async fn open_runs(&self, listener: &Listener) -> anyhow::Result<Runs> {
-        let said = Said::new(self.config.configs_dir.clone(), self.engine.clone());
+        let writer = adviser(self.engine, self.config.network.lan.describer.as_ref());
+        let wording = match writer {
+            Some(writer) => {
+                let records = self.engine.records();
+                Some(Wording::open(writer, records, self.tasks).await?)
+            }
+            None => None,
+        };
+        let configs = self.config.configs_dir.clone();
+        let said = Said::new(configs, self.engine.clone(), wording);
         let shown = self.public();
         let exchange = self.config.runs.exchange(self.config.home.join("exchange"));
         let config = RunsConfig {

@@ -1,5 +1,5 @@
 //! What this node says that it can do: `manifest.json` in the configs folder where the owner wrote one; otherwise its public
-//! agents, and the skills that `agent-visibility.yaml` makes public.
+//! agents, and the skills that `agent-visibility.yaml` makes public, perhaps in words that an agent wrote.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,6 +13,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 use tracing::warn;
 use wire::runs::Capability;
 
+use super::wording::Wording;
+
 /// The files of the configs folder; a few kilobytes each.
 const MANIFEST_FILE: &str = "manifest.json";
 const VISIBILITY_FILE: &str = "agent-visibility.yaml";
@@ -23,6 +25,8 @@ const FILE_MAX: u64 = 1024 * 1024;
 pub(super) struct Said {
     configs: PathBuf,
     engine: Engine,
+    /// Where an agent writes what others read of the capabilities.
+    wording: Option<Wording>,
 }
 
 /// A manifest written by hand; what is not said is made from what is there.
@@ -50,8 +54,12 @@ enum Visible {
 }
 
 impl Said {
-    pub(super) fn new(configs: PathBuf, engine: Engine) -> Self {
-        Self { configs, engine }
+    pub(super) fn new(configs: PathBuf, engine: Engine, wording: Option<Wording>) -> Self {
+        Self {
+            configs,
+            engine,
+            wording,
+        }
     }
 
     /// As the owner wrote it.
@@ -64,7 +72,13 @@ impl Said {
         let said = self.clone();
         Capabilities::new(move || {
             let written = said.written().capabilities;
-            written.unwrap_or_else(|| said.made(shown.as_ref()))
+            written.unwrap_or_else(|| {
+                let made = said.made(shown.as_ref());
+                match &said.wording {
+                    Some(wording) => wording.of(made),
+                    None => made,
+                }
+            })
         })
     }
 

@@ -2,11 +2,13 @@
 
 mod a2a;
 mod command;
+mod crashes;
+mod exchange;
 pub(crate) mod http;
 mod listener;
 mod mcp;
+mod printed;
 mod runs;
-mod s3;
 
 use std::{
     path::PathBuf,
@@ -30,6 +32,23 @@ fn with_echo(daemon: &TestDaemon) {
     let mut client = daemon.client();
     client.ok("agent.create", json!({"name": "echo", "template": "echo"}));
     client.ok("agent.start", json!({"name": "echo"}));
+}
+
+/// The agent of a phone, written in Python.
+fn with_phone(daemon: &TestDaemon) {
+    let args = json!(["-c", include_str!("network/phone.py")]);
+    let program = json!({"executablePath": "python3", "args": args, "protocol": "acp"});
+    let backend = json!({"type": "custom", "config": program});
+    daemon.template(
+        "phone",
+        json!({"backend": backend, "description": "电台、新闻、日历"}),
+    );
+    let mut client = daemon.client();
+    client.ok(
+        "agent.create",
+        json!({"name": "phone", "template": "phone"}),
+    );
+    client.ok("agent.start", json!({"name": "phone"}));
 }
 
 /// What an agent of the node has in its workspace.

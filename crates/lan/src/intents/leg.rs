@@ -9,6 +9,7 @@ use wire::runs::RunMetadata;
 
 use super::{
     Answered, Intent, IntentOptions, Intents, Leg, LegError, LegStatus, WITHIN, WITHIN_MAX,
+    again::taken,
     run::{self, Begun, RemoteRun, Stage, Wanted},
 };
 use crate::{
@@ -33,13 +34,13 @@ pub(super) struct Candidate {
 
 /// Who answers what a peer asks, and from what they said.
 #[derive(Clone, Copy)]
-struct Asker<'a> {
-    human: Option<&'a Arc<dyn Human>>,
-    context: &'a [String],
+pub(super) struct Asker<'a> {
+    pub(super) human: Option<&'a Arc<dyn Human>>,
+    pub(super) context: &'a [String],
 }
 
 /// Why a run that goes on is not followed.
-enum Ended {
+pub(super) enum Ended {
     Cancelled,
     TooLate,
 }
@@ -163,15 +164,9 @@ impl Intents {
         {
             tracing::warn!(error = %engine::chain(&error), "a session at a peer was not noted");
         }
-        let note = Note {
-            kind: "intent.taken".to_owned(),
-            session: intent.session.clone(),
-            body: json!({
-                "intent": intent.id, "peer": leg.peer, "name": leg.peer_name, "run": leg.run_id, "session": leg.session_id,
-            }),
-            ..Note::default()
-        };
-        self.inner.peers.note(note).await;
+        if let Err(error) = self.keep_leg(intent, leg, taken(intent, leg)).await {
+            tracing::warn!(error = %engine::chain(&error), "where an intent goes on was not noted");
+        }
     }
 
     /// Whether another peer may be asked depends on whether this one may have begun.
@@ -208,7 +203,13 @@ impl Intents {
     }
 
     /// Follows a run and answers its questions, until it is over or a human must answer.
-    async fn see_through(&self, client: &Client, begun: Begun, leg: &mut Leg, asker: Asker<'_>) {
+    pub(super) async fn see_through(
+        &self,
+        client: &Client,
+        begun: Begun,
+        leg: &mut Leg,
+        asker: Asker<'_>,
+    ) {
         let mut begun = begun;
         loop {
             let run = match run::follow(client, begun).await {
@@ -334,7 +335,7 @@ impl Intents {
         Ok(WentOn::ByItself)
     }
 
-    async fn broken(&self, leg: &mut Leg, error: &ClientError) {
+    pub(super) async fn broken(&self, leg: &mut Leg, error: &ClientError) {
         if error.is_away() {
             let _ = self.inner.peers.failed(&leg.peer, error).await; // It may have been removed meanwhile.
         }
@@ -386,7 +387,7 @@ fn leg(candidate: &Candidate) -> Leg {
 
 impl Leg {
     /// Nobody waits for it any more.
-    fn end(&mut self, ended: Ended) {
+    pub(super) fn end(&mut self, ended: Ended) {
         (self.status, self.error) = match ended {
             Ended::Cancelled => (LegStatus::Cancelled, None),
             Ended::TooLate => {

@@ -30,7 +30,7 @@ pub struct Intent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IntentStatus {
-    /// Peers are at it; or were when this node ended, and the journal tells which runs.
+    /// Peers are at it; a node that ends meanwhile follows them again when it begins.
     Working,
     Completed,
     /// Some peers have done it and some have not.

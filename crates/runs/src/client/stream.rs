@@ -130,7 +130,7 @@ impl RunStream {
         let Some(run) = self.run.clone() else {
             // Asking again could begin the work twice.
             return Err(ClientError::Unreachable {
-                url: self.client.base.clone(),
+                url: self.client.url().to_owned(),
                 why: "the connection broke before the run had an id".to_owned(),
             });
         };
@@ -146,7 +146,7 @@ impl RunStream {
             .header("last-event-id", self.seen.to_string());
         match self.client.send(request).await {
             Ok(response) => self.take(response).await,
-            Err(error @ ClientError::Unreachable { .. }) => {
+            Err(error) if error.is_away() => {
                 self.failures += 1;
                 if self.failures >= RECONNECTS_MAX {
                     return Err(error);
@@ -181,7 +181,7 @@ impl RunStream {
         struct All {
             events: Vec<Event>,
         }
-        let read = tokio::time::timeout(ANSWER_WITHIN, self.client.read_json::<All>(response));
+        let read = tokio::time::timeout(ANSWER_WITHIN, self.client.node.read::<All>(response));
         let all = read.await.map_err(|_| ClientError::Protocol {
             what: "its events do not end".to_owned(),
         })??;

@@ -2,13 +2,13 @@
 
 use domain::Timestamp;
 use engine::{Batch, Stored};
-use object_store::ObjectStoreExt;
-use platform::files;
+use platform::{crash, files};
 use tracing::warn;
 
 use super::{
     Exchange, ExchangeError, RESOURCE, Resource,
-    place::{INCOMING, place},
+    loose::{Held, Loose},
+    place::INCOMING,
 };
 use crate::config::Place;
 
@@ -21,7 +21,7 @@ impl Exchange {
     }
 
     /// Removes several at once; those that are not there are no error. The records go first: an object without one is
-    /// only space, a record without an object is a broken promise.
+    /// only space, a record without an object is a broken promise. What is only space then is written down with it.
     pub(crate) async fn remove_all(&self, ids: Vec<String>) -> Result<(), ExchangeError> {
         let failed = |source| ExchangeError::Records { source };
         let _gate = self.gate().await;
@@ -35,9 +35,26 @@ impl Exchange {
         for resource in &resources {
             batch.remove(RESOURCE, &resource.id);
         }
+        let unmeant: Vec<Loose> = self
+            .usage()
+            .unmeant_without(&resources)
+            .iter()
+            .map(|hash| Loose::object(hash))
+            .collect();
+        for loose in &unmeant {
+            loose.note(&mut batch)?;
+        }
+        let _held: Vec<Held> = unmeant
+            .iter()
+            .map(|loose| self.inner.under_way.hold(loose))
+            .collect();
         records.write_all(batch).await.map_err(failed)?;
-        for resource in resources {
-            self.forget(resource).await;
+        crash::point("exchange.removed");
+        for resource in &resources {
+            self.usage().forget(resource);
+        }
+        if !unmeant.is_empty() {
+            self.discard(unmeant).await;
         }
         Ok(())
     }
@@ -102,20 +119,5 @@ impl Exchange {
         let page = records.list_unchanged_since(RESOURCE, until, after, PAGE);
         page.await
             .map_err(|source| ExchangeError::Records { source })
-    }
-
-    async fn forget(&self, resource: Resource) {
-        if resource.inline.is_some() {
-            self.usage().remove_inline(resource.size);
-            return;
-        }
-        let is_last = self.usage().remove(&resource.hash);
-        if !is_last {
-            return;
-        }
-        let deleted = self.inner.store.delete(&place(&resource.hash)).await;
-        if let Err(error) = deleted {
-            warn!(%error, hash = resource.hash, "an object could not be removed");
-        }
     }
 }

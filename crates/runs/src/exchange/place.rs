@@ -2,13 +2,21 @@
 
 use std::sync::Arc;
 
-use object_store::{ObjectStore, aws::AmazonS3Builder, local::LocalFileSystem, path::Path};
+use object_store::{
+    ObjectStore,
+    aws::{AmazonS3, AmazonS3Builder},
+    local::LocalFileSystem,
+    path::Path,
+};
 use platform::files;
 
 use super::ExchangeError;
 use crate::config::Place;
 
-pub(super) fn object_store(place: &Place) -> Result<Arc<dyn ObjectStore>, ExchangeError> {
+/// A place, and the bucket that it is if it is one.
+type Opened = (Arc<dyn ObjectStore>, Option<Arc<AmazonS3>>);
+
+pub(super) fn object_store(place: &Place) -> Result<Opened, ExchangeError> {
     let failed = |source| ExchangeError::Store {
         act: "begin",
         source,
@@ -17,7 +25,7 @@ pub(super) fn object_store(place: &Place) -> Result<Arc<dyn ObjectStore>, Exchan
         Place::Folder(dir) => {
             files::create_private_dir(dir).map_err(|source| ExchangeError::Folder { source })?;
             let store = LocalFileSystem::new_with_prefix(dir).map_err(failed)?;
-            Ok(Arc::new(store.with_automatic_cleanup(true)))
+            Ok((Arc::new(store.with_automatic_cleanup(true)), None))
         }
         Place::S3(s3) => {
             let mut builder = AmazonS3Builder::new()
@@ -30,7 +38,8 @@ pub(super) fn object_store(place: &Place) -> Result<Arc<dyn ObjectStore>, Exchan
                     .with_endpoint(endpoint)
                     .with_allow_http(endpoint.starts_with("http://"));
             }
-            Ok(Arc::new(builder.build().map_err(failed)?))
+            let bucket = Arc::new(builder.build().map_err(failed)?);
+            Ok((bucket.clone(), Some(bucket)))
         }
     }
 }

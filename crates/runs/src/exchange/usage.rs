@@ -1,6 +1,8 @@
 //! How full the exchange is, and which objects are still meant by somebody.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+
+use super::Resource;
 
 /// What lies there: how often each object is meant, and how large all of them are.
 #[derive(Debug, Default)]
@@ -25,10 +27,6 @@ impl Usage {
         self.bytes += size;
     }
 
-    pub(super) fn remove_inline(&mut self, size: u64) {
-        self.bytes = self.bytes.saturating_sub(size);
-    }
-
     pub(super) fn has(&self, hash: &str) -> bool {
         self.objects.contains_key(hash)
     }
@@ -44,17 +42,35 @@ impl Usage {
         object.meant += 1;
     }
 
-    /// Says whether nobody means the object any more.
-    pub(super) fn remove(&mut self, hash: &str) -> bool {
-        let Some(object) = self.objects.get_mut(hash) else {
-            return false;
+    /// One that means its object no more.
+    pub(super) fn forget(&mut self, resource: &Resource) {
+        if resource.inline.is_some() {
+            self.bytes = self.bytes.saturating_sub(resource.size);
+            return;
+        }
+        let Some(object) = self.objects.get_mut(&resource.hash) else {
+            return;
         };
         object.meant -= 1;
-        let is_last = object.meant == 0;
-        if is_last {
+        if object.meant == 0 {
             self.bytes -= object.size;
-            self.objects.remove(hash);
+            self.objects.remove(&resource.hash);
         }
-        is_last
+    }
+
+    /// The objects that nobody would mean without these.
+    pub(super) fn unmeant_without(&self, resources: &[Resource]) -> BTreeSet<String> {
+        let mut by_hash: HashMap<&String, usize> = HashMap::new();
+        let objects = resources.iter().filter(|it| it.inline.is_none());
+        for resource in objects {
+            *by_hash.entry(&resource.hash).or_default() += 1;
+        }
+        let is_last = |hash: &String, count| {
+            let object = self.objects.get(hash);
+            object.is_some_and(|object| object.meant <= count)
+        };
+        let hashes = by_hash.into_iter();
+        let unmeant = hashes.filter(|(hash, count)| is_last(hash, *count));
+        unmeant.map(|(hash, _)| hash.clone()).collect()
     }
 }

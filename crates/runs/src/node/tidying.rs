@@ -6,7 +6,8 @@ use domain::{
     Timestamp,
     run::{Input, Status},
 };
-use engine::EngineError;
+use engine::{Batch, EngineError};
+use platform::crash;
 use tracing::{info, warn};
 use wire::runs::Event;
 
@@ -88,15 +89,17 @@ impl Runs {
                 warn!(%error, run, "the session could not be kept");
             }
         }
-        let note = is_over.then(|| record.note());
         let records = self.records();
-        let put = records.put(RUN, &record.id, record.keep(), &record, note);
-        put.await?;
+        let mut batch = Batch::default();
         if is_over {
-            let log = RunLog::open(&record.id, records).await?;
-            log.append(Event::of_run(record.view()));
-            log.flush().await?;
+            batch.note(record.note());
+            // That it is over is told where it is kept, or a stream that is picked up would never hear of it.
+            let log = RunLog::open(&record.id, records.clone()).await?;
+            log.stage(&Event::of_run(record.view()), &mut batch).await?;
         }
+        batch.put(RUN, &record.id, record.keep(), &record)?;
+        records.write_all(batch).await?;
+        crash::point("run.taken-up");
         Ok(())
     }
 
@@ -104,6 +107,8 @@ impl Runs {
     pub(super) fn keep_tidy(&self) {
         let runs = self.clone();
         self.tasks().spawn(|stop| async move {
+            // What the last daemon left is not left for longer.
+            stop.run_until_cancelled(runs.sweep()).await;
             loop {
                 tokio::select! { biased;
                     () = stop.cancelled() => return,
@@ -124,6 +129,13 @@ impl Runs {
             Ok(0) => {}
             Ok(count) => info!(count, "removed what had expired from the exchange"),
             Err(error) => warn!(%error, "the exchange could not be looked through"),
+        }
+        self.sweep().await;
+    }
+
+    async fn sweep(&self) {
+        if let Err(error) = self.exchange().sweep().await {
+            warn!(%error, "what nobody means could not be looked for");
         }
     }
 

@@ -4,6 +4,7 @@ use domain::{
     run::{Effect, Input, Status},
     turn::{Answer, AskId, AskKind, Standing, go_on},
 };
+use platform::crash;
 use serde_json::json;
 use tracing::warn;
 
@@ -125,10 +126,12 @@ impl RunTask {
         };
         let by = begin::client(&self.record.id);
         let sessions = self.runs.engine().sessions();
+        crash::point("run.before-answer");
         if let Err(error) = sessions.answer(session, ask, answer, by).await {
             // Somebody was quicker, or the turn has withdrawn its question; its events tell.
             warn!(run = self.record.id, %error, "an answer came too late");
         }
+        crash::point("run.answered");
     }
 
     pub(super) async fn cancel_turn(&mut self) {
@@ -139,5 +142,6 @@ impl RunTask {
         if let Err(error) = sessions.cancel_turn(session, turn).await {
             warn!(run = self.record.id, %error, "the turn could not be cancelled");
         }
+        crash::point("run.cancel-told");
     }
 }

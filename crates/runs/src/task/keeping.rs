@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use domain::run::{Input, Status};
 use engine::{Batch, EngineError, Keep};
+use platform::crash;
 use tracing::warn;
 use wire::runs::Event;
 
@@ -74,6 +75,7 @@ impl RunTask {
             None => {}
         }
         self.view.send_replace(Arc::new(self.record.clone()));
+        crash::point("run.shown");
         Kept::Yes
     }
 
@@ -167,6 +169,7 @@ impl RunTask {
             self.record = before;
             return Goes::On; // The turn is still there, and the next one that is put down makes room.
         }
+        crash::point("run.put-down");
         self.begun = None;
         self.cancel_turn().await;
         if let Some(session) = &self.record.engine_session {
@@ -192,7 +195,10 @@ impl RunTask {
         if note == Note::Told {
             batch.note(record.note());
         }
-        match self.runs.records().write_all(batch).await {
+        crash::point("run.before-keep");
+        let written = self.runs.records().write_all(batch).await;
+        crash::point("run.kept");
+        match written {
             Ok(()) => Kept::Yes,
             Err(error) => self.not_kept(&error),
         }

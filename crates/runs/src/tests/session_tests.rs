@@ -127,7 +127,7 @@ async fn a_history_from_a_server_that_is_not_named_is_not_fetched() {
     let (status, error) = scene
         .run("sync", "say x", json!({ "session": session }))
         .await;
-    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert_eq!(status, StatusCode::FORBIDDEN);
     assert_eq!(error["error"]["code"], "history_not_read");
 }
 

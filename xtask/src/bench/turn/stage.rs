@@ -13,7 +13,7 @@ use crate::bench::daemon::{Connection, Daemon, request, result_of};
 /// The template of the agent that says what it is told to.
 pub(in crate::bench) const TALKER: &str = "talker";
 /// The template of the agent that is part of the program.
-pub(super) const BUILTIN: &str = "builtin";
+pub(in crate::bench) const BUILTIN: &str = "builtin";
 
 /// A daemon, and the connection that steers it.
 #[derive(Debug)]

@@ -78,14 +78,25 @@ impl Http {
         headers: &[(&str, &str)],
         body: Option<&Value>,
     ) -> Answer {
+        self.try_call(method, path, headers, body).unwrap()
+    }
+
+    /// The same, where the daemon may die before it answers.
+    pub(crate) fn try_call(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Result<Answer, reqwest::Error> {
         let request = self.request(method, path, headers, body);
         self.runtime.block_on(async {
-            let response = request.timeout(PATIENCE).send().await.unwrap();
-            Answer {
+            let response = request.timeout(PATIENCE).send().await?;
+            Ok(Answer {
                 status: response.status().as_u16(),
                 headers: response.headers().clone(),
-                text: response.text().await.unwrap(),
-            }
+                text: response.text().await?,
+            })
         })
     }
 

@@ -83,6 +83,42 @@ fn every_path_refuses_a_request_without_a_token_in_words() {
     assert!((400..500).contains(&kept.status), "{kept:?}");
 }
 
+/// Sends everything before it looks for an answer, as simple clients do.
+const SENDER: &str = r#"
+import http.client, json, sys
+connection = http.client.HTTPConnection(sys.argv[1], timeout=50)
+def refused(size, token):
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    connection.request("POST", "/runs", b"x" * size, headers)
+    answer = connection.getresponse()
+    return answer.status, json.loads(answer.read())["error"]["code"]
+for _ in range(3):
+    told = refused(5_000_000, "nobody-gave-this-out")
+    assert told == (401, "unauthorized"), told
+for _ in range(1000):
+    told = refused(100_000, "nobody-gave-this-out")
+    if told != (401, "unauthorized"):
+        break
+assert told == (429, "too_many_requests"), told
+"#;
+
+#[test]
+fn who_sends_much_and_is_refused_reads_why() {
+    let daemon = listening();
+    let address = daemon.url();
+    let output = std::process::Command::new("python3")
+        .args(["-c", SENDER, address.trim_start_matches("http://")])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let large = json!("x".repeat(17 << 20));
+    // It may hang up before everything was said.
+    if let Ok(answer) = Http::owner(&daemon).try_call("POST", "/runs", &[], Some(&large)) {
+        let ends = answer.header("connection");
+        assert_eq!((answer.status, ends.as_str()), (413, "close"), "{answer:?}");
+    }
+}
+
 #[test]
 fn every_path_refuses_a_wrong_token_in_words() {
     let daemon = listening();

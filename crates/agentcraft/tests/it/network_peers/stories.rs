@@ -1,10 +1,13 @@
 //! The stories that the network is for, end to end: a simple instruction, questions that a human, a rule or what was said
-//! before answers, what must be confirmed, roles that are swapped, work that goes on to a third node.
+//! before answers, what must be confirmed, roles that are swapped, work that goes on to a third node, a node that is killed.
+
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use testkit::{RawClient, eventually};
 
 use super::{Lan, Node, OPEN, intent, journal, knows, offer, route, told};
+use crate::terminal::pty::Pty;
 
 const RADIO: &str = "电台搜索与播放控制 plays radio stations";
 const NEWS: &str = "搜索、录制新闻并生成翻译摘要";
@@ -218,5 +221,115 @@ fn one_intent_goes_to_several_nodes_and_what_comes_is_gathered() {
         (&done["status"], names),
         (&json!("completed"), vec!["nova9", "tablet"]),
         "{done}"
+    );
+}
+
+#[test]
+fn at_a_terminal_questions_are_shown_and_answered_until_it_is_done() {
+    let Some(mut lan) = Lan::new() else { return };
+    let rules = [("纸张", "A4"), ("rm", "allow_once")].map(|(word, answer)| {
+        format!("[[lan.answers]]\nquestion = [\"{word}\"]\nanswer = \"{answer}\"\n")
+    });
+    let desk = lan.node_with("desk", OPEN, &rules.concat());
+    let nova = lan.node("nova9", OPEN);
+    offer(&nova, "news_digest", NEWS);
+    knows(&desk, "nova9", "news_digest");
+    let open = |words: &str| Pty::open(&desk.daemon, 100, &["intent", words, "--peer", "nova9"]);
+
+    let mut asked = open("/ask 要整理哪几条？");
+    asked.see("nova9 asks: 要整理哪几条？");
+    asked.see("answer");
+    asked.say("前三条，翻译成中文");
+    asked.see("You answered: 前三条，翻译成中文");
+    assert_eq!(asked.end(), 0, "{}", asked.text());
+
+    let mut ruled = open("/ask 请问PDF需要什么纸张大小？");
+    ruled.see("answered for you: A4");
+    ruled.see("You answered: A4");
+    assert_eq!(ruled.end(), 0, "{}", ruled.text());
+    assert!(!ruled.text().contains("asks:"), "{}", ruled.text());
+
+    let kept = nova.daemon.home().join("instances/news_digest/日程.md");
+    std::fs::write(&kept, "五条日程").unwrap();
+    for (answer, is_there) in [("算了", true), ("好的", false)] {
+        let mut deletes = open("/run rm -rf 日程.md");
+        deletes.see("nova9 asks: ");
+        deletes.see("answer");
+        if is_there {
+            // What the peer cannot take is asked for again, with what it could.
+            deletes.say("perhaps");
+            deletes.see("yes or no");
+            deletes.see("nova9 asks: ");
+            deletes.see("answer");
+        }
+        assert!(kept.exists(), "nobody has confirmed it");
+        deletes.say(answer);
+        assert_eq!(deletes.end(), 0, "{}", deletes.text());
+        assert_eq!(kept.exists(), is_there, "{answer}: {}", deletes.text());
+        assert!(
+            !deletes.text().contains("answered for you"),
+            "{}",
+            deletes.text()
+        );
+    }
+
+    let mut left = open("/ask 还在吗？");
+    left.see("answer");
+    left.press(b"\x04");
+    left.see("waits for an answer");
+    left.see("agentcraft intent --answer ");
+    assert_eq!(left.end(), 1, "{}", left.text());
+}
+
+#[test]
+fn a_node_that_is_killed_follows_its_intent_again() {
+    let Some(mut lan) = Lan::new() else { return };
+    let (mut desk, nova) = household(&mut lan);
+    offer(&nova, "radio", RADIO);
+    knows(&desk, "nova9", "radio");
+    let runs = ["/slow 40 100", "/ask 放哪一个电台？"];
+    let mut waiting = Vec::new();
+    for (number, words) in runs.iter().enumerate() {
+        let session = format!("main{number}");
+        let arguments = ["intent", words, "--peer", "nova9", "--session", &session];
+        let mut command = desk.daemon.command(&arguments);
+        let command = command.stdin(Stdio::null()).stdout(Stdio::null());
+        waiting.push(command.stderr(Stdio::null()).spawn().unwrap());
+        eventually("it is taken", || {
+            journal(&desk, "intent.taken").len() == number + 1
+        });
+    }
+    desk.daemon.kill();
+    for mut command in waiting {
+        command.wait().unwrap();
+    }
+    desk.daemon.start();
+    let status = |session: &str| {
+        let tree = told(&desk.cli(&["session", "tree", session, "-f", "json"]));
+        tree[0]["remotes"][0]["status"].clone()
+    };
+    eventually("what goes on is followed to its end", || {
+        status("main0") == "completed"
+    });
+    eventually("what asks is known to wait", || {
+        status("main1") == "awaiting"
+    });
+    let began = journal(&desk, "intent.began");
+    let id = began.last().unwrap()["body"]["intent"].as_str().unwrap();
+    eventually("the question is answered", || {
+        desk.cli(&["intent", "轻音乐", "--answer", id]).code == 0
+    });
+    assert_eq!(status("main1"), "completed");
+    let again = journal(&desk, "intent.followed-again");
+    assert!(
+        again
+            .iter()
+            .any(|line| line.to_string().contains("\"completed\"")),
+        "{again:?}"
+    );
+    assert_eq!(
+        journal(&nova, "run.created").len(),
+        2,
+        "nothing was asked for twice"
     );
 }
