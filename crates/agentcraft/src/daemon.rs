@@ -28,6 +28,7 @@ use crate::{
     endpoints::Endpoints,
     log,
     network::{self, Address, Children},
+    office,
     standalone::{run_records, tidy_runs},
 };
 
@@ -160,6 +161,7 @@ async fn live(config: &Config, announce: impl FnOnce(&Ready)) -> anyhow::Result<
     let serving = tasks.child();
     tasks.spawn(|_| socket::serve(listener, service, serving.clone()));
     tidy(config, &tasks);
+    office::hub::serve(config, &serving).await;
     let address = network::open(config, &engine, &endpoints, &children, &serving).await?;
     let ready = Ready {
         socket: config.socket.clone(),

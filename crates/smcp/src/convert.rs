@@ -115,6 +115,16 @@ pub(crate) fn sentence(words: &str) -> String {
     }
 }
 
+/// Bytes of the words that come with a call's progress: a line for a person.
+const PROGRESS_WORDS_MAX: usize = 1024;
+
+/// Words of progress within bounds.
+pub(crate) fn shorten(words: &mut Option<String>) {
+    if let Some(words) = words {
+        words.truncate(words.floor_char_boundary(PROGRESS_WORDS_MAX));
+    }
+}
+
 /// About how many bytes a value takes.
 pub(crate) fn size(value: &Value) -> usize {
     match value {

@@ -160,6 +160,34 @@ impl Offices {
         }])
     }
 
+    /// Who waits for this call of the office's agent, if it is this computer that works on it.
+    pub fn hearers(
+        &self,
+        computer: &ConnectionId,
+        request: RequestId,
+    ) -> Result<&[ConnectionId], Refusal> {
+        let member = self.member_or_refusal(computer)?;
+        match member.role {
+            Role::Computer => {}
+            Role::Agent => {
+                return Err(Refusal::WrongRole {
+                    role: Role::Computer,
+                });
+            }
+        }
+        let office = self.offices.get(&member.office);
+        let agent = office.and_then(|office| office.agent.as_ref());
+        let waiting = agent.and_then(|agent| {
+            let key = self.call_key(agent, self.member(agent)?, request);
+            let call = self.calls.get(&key)?;
+            self.requests.get(&call.ticket)
+        });
+        // A word that crosses the answer is not an error, and nobody needs to hear it.
+        Ok(waiting
+            .filter(|waiting| waiting.computer == *computer)
+            .map_or(&[], |waiting| &waiting.askers))
+    }
+
     /// Ends the calls of an agent that leaves, and tells the computers that work on them.
     pub(super) fn abandon(
         &mut self,

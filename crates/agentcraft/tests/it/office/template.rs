@@ -77,9 +77,20 @@ fn an_agent_of_this_node_uses_an_office_by_one_line_of_its_template() {
         }),
     );
     let mut client = node.client();
-    client.ok("agent.create", json!({"name": "w1", "template": "worker"}));
+    for name in ["w1", "w2"] {
+        client.ok("agent.create", json!({"name": name, "template": "worker"}));
+    }
+    let add = |name: &str| {
+        node.cli(&["agent", "run", name, "--prompt", "40 and 2?"])
+            .stdout
+    };
     eventually("the agent has added with a tool of the office", || {
-        let said = node.cli(&["agent", "run", "w1", "--prompt", "40 and 2?"]);
-        said.stdout.contains("42")
+        add("w1").contains("42")
     });
+    // The sessions of both go on, and both are the agent of the office.
+    eventually("the other has too", || add("w2").contains("42"));
+    for name in ["w1", "w2", "w1", "w2"] {
+        let said = add(name);
+        assert!(said.contains("42"), "{name}: {said}");
+    }
 }
