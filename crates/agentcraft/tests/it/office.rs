@@ -303,7 +303,7 @@ fn rules_of_the_node_decide_before_anybody_is_asked() {
     let Some(scene) = Scene::start() else { return };
     let rules = "[permissions]\nallow = [\"scripted__plus\"]\ndeny = [\"scripted__variable\"]\n";
     let home = scene.home.home();
-    fs::create_dir_all(home).unwrap();
+    fs::create_dir_all(&home).unwrap();
     fs::write(home.join("config.toml"), rules).unwrap();
     let computer = scene.computer(&[]);
     computer.until("lending 3");

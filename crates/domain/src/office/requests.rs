@@ -53,6 +53,7 @@ impl Offices {
                 Call {
                     ticket,
                     fingerprint,
+                    computer: to.clone(),
                     state,
                 },
             );
@@ -145,17 +146,18 @@ impl Offices {
     ) -> Result<Vec<Effect>, Refusal> {
         let member = self.agent_or_refusal(connection)?;
         let key = self.call_key(connection, member, request);
-        let under_way = self
-            .calls
-            .get(&key)
-            .filter(|call| call.state == CallState::UnderWay)
-            .and_then(|call| self.requests.get(&call.ticket));
-        // A cancel that crosses its answer is not an error, and nobody needs to hear of it.
-        let Some(request) = under_way else {
+        // A cancel that crosses its answer is not an error: both hear of it, and the answer stays what it is.
+        let known = self.calls.get(&key).filter(|call| match call.state {
+            CallState::UnderWay => true,
+            CallState::Answered => self
+                .member(&call.computer)
+                .is_some_and(|computer| computer.office == member.office),
+        });
+        let Some(call) = known else {
             return Ok(Vec::new());
         };
         Ok(vec![Effect::Tell {
-            to: vec![request.computer.clone(), connection.clone()],
+            to: vec![call.computer.clone(), connection.clone()],
             notice: cancelled(key),
         }])
     }

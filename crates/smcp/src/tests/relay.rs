@@ -163,7 +163,7 @@ async fn a_cancel_is_heard_by_the_computer_and_the_agent() {
 }
 
 #[tokio::test]
-async fn a_cancel_of_an_answered_call_disturbs_nobody() {
+async fn a_cancel_of_an_answered_call_is_told_and_changes_nothing() {
     for profile in [Seed, Shipped] {
         let office = Office::start().await;
         let mut agent = office.member(profile, Agent, "ann", "o").await;
@@ -174,9 +174,10 @@ async fn a_cancel_of_an_answered_call_disturbs_nobody() {
         let answer = agent.ask("client:tool_call", call.clone()).await;
         assert_eq!(answer, json!({"content": []}));
         let cancel = json!({"agent": "ann", "req_id": "r"});
-        let heard = agent.ask("server:tool_call_cancel", cancel).await;
+        let heard = agent.ask("server:tool_call_cancel", cancel.clone()).await;
         assert_eq!(heard, Value::Null, "it is acknowledged");
-        assert_eq!(computer.heard_so_far().await, [""; 0]);
+        assert_eq!(computer.hear("notify:tool_call_cancel").await.body, cancel);
+        assert_eq!(agent.hear("notify:tool_call_cancel").await.body, cancel);
         // The answer stays what it was.
         assert_eq!(agent.ask("client:tool_call", call).await, answer);
         assert_eq!(agent.heard_so_far().await, [""; 0]);
