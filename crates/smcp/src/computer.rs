@@ -37,7 +37,7 @@ pub use self::{
 };
 use crate::{
     clock,
-    convert::code,
+    convert::{code, error_value},
     link::{Arrival, Link, LinkConfig, LinkError, Reply, Standing, Teller},
 };
 
@@ -221,7 +221,7 @@ async fn answer(desk: &Arc<Desk>, name: &str, body: Value, reply: Reply) {
             Err(ErrorBody::new(code::INVALID, "There is no such event."))
         }
     };
-    let said = said.unwrap_or_else(|error| error.to_value(profile));
+    let said = said.unwrap_or_else(|error| error_value(&error, profile));
     reply.send(said).await;
 }
 

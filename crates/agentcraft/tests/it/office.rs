@@ -5,6 +5,7 @@ mod inputs;
 mod killed;
 mod others;
 mod several;
+mod slow;
 mod template;
 
 use std::{

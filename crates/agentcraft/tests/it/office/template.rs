@@ -84,13 +84,10 @@ fn an_agent_of_this_node_uses_an_office_by_one_line_of_its_template() {
         node.cli(&["agent", "run", name, "--prompt", "40 and 2?"])
             .stdout
     };
-    eventually("the agent has added with a tool of the office", || {
-        add("w1").contains("42")
-    });
-    // The sessions of both go on, and both are the agent of the office.
-    eventually("the other has too", || add("w2").contains("42"));
+    // A turn may begin before its MCP server is up. Sessions go on, and all of them are the one agent of the office.
     for name in ["w1", "w2", "w1", "w2"] {
-        let said = add(name);
-        assert!(said.contains("42"), "{name}: {said}");
+        eventually("the agent adds with a tool of the office", || {
+            add(name).contains("42")
+        });
     }
 }
