@@ -79,7 +79,7 @@ pub(crate) fn run(
         }
         Command::Mcp(McpCommand::Serve) => mcp_serve::run(&config(environment)?),
         Command::Mcp(McpCommand::Office(arguments)) => {
-            office_mcp::run(&arguments, &config(environment)?)
+            office_mcp::run(&arguments, &config(environment)?, screen)
         }
         Command::Workflow(command) => workflow::run(command, &config(environment)?, screen),
         Command::Session(command) => session::run(command, &config(environment)?, screen),

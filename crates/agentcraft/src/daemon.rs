@@ -28,6 +28,7 @@ use crate::{
     endpoints::Endpoints,
     log,
     network::{self, Address, Children},
+    office,
     standalone::{run_records, tidy_runs},
 };
 
@@ -158,6 +159,7 @@ async fn live(config: &Config, announce: impl FnOnce(&Ready)) -> anyhow::Result<
         lender: network::lender(endpoints.lending().clone()),
     });
     let serving = tasks.child();
+    office::hub::serve(config, &serving).await;
     let address = network::open(config, &engine, &endpoints, &children, &serving).await?;
     // Last, so that whoever is answered here finds the port open too.
     tasks.spawn(|_| socket::serve(listener, service, serving.clone()));

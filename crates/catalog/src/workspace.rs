@@ -174,6 +174,8 @@ fn office_server(office: &OfficeRef, own: &OwnProgram) -> McpServer {
     let mut args = ["mcp", "office", url, office.office.as_str()]
         .map(str::to_owned)
         .to_vec();
+    // An office has one agent at a time: those of this node are it together, through the daemon.
+    args.push("--shared".to_owned());
     if let Some(file) = &office.token_file {
         args.extend(["--token-file".to_owned(), file.clone()]);
     }

@@ -340,6 +340,8 @@ struct CallKey {
 struct Call {
     ticket: Ticket,
     fingerprint: u64,
+    /// Who works on it, or has.
+    computer: ConnectionId,
     state: CallState,
 }
 

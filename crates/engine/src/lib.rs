@@ -40,6 +40,6 @@ pub use session::{
 };
 pub use store::{JournalQuery, JournalRow};
 pub use tools::{
-    ServerState, ServerStatus, Tool, ToolCall, ToolError, ToolOutput, ToolServer, ToolSource,
-    ToolSources,
+    ServerState, ServerStatus, Tool, ToolCall, ToolError, ToolOutput, ToolProgress, ToolServer,
+    ToolSource, ToolSources,
 };

@@ -17,6 +17,11 @@ pub trait ToolSource: Send + Sync + fmt::Debug {
     /// Changes whenever the tools, the resources or the state of a server have changed.
     fn changes(&self) -> watch::Receiver<u64>;
 
+    /// Counts what a server has said of its resources: when it grows, what was read of them may be stale.
+    fn resource_news(&self, _server: &str) -> u64 {
+        0
+    }
+
     /// Every configured server and how it fares.
     fn servers(&self) -> Vec<ServerState>;
 
@@ -75,8 +80,16 @@ pub struct ToolCall {
     pub tool: String,
     pub arguments: Map<String, Value>,
     pub cancel: CancellationToken,
-    /// Told whenever the server reports progress, with its words.
-    pub progress: Option<tokio::sync::mpsc::Sender<String>>,
+    /// Told whenever the server reports progress.
+    pub progress: Option<tokio::sync::mpsc::Sender<ToolProgress>>,
+}
+
+/// How far a call has come, in the server's own measure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolProgress {
+    pub progress: f64,
+    pub total: Option<f64>,
+    pub message: Option<String>,
 }
 
 /// What a tool answered.

@@ -1,5 +1,6 @@
 //! Whoever called a tool: when they have left, and how they are told what happens meanwhile.
 
+use engine::ToolProgress;
 use rmcp::{
     RoleServer,
     model::{ProgressNotificationParam, ProgressToken},
@@ -76,6 +77,17 @@ impl Caller {
         left(&self.request, &self.gone).await;
     }
 
+    /// Passes on what a server says of its progress, in its own measure.
+    pub(crate) async fn tell_progress(&mut self, told: ToolProgress) {
+        let Some(token) = self.token.clone() else {
+            return;
+        };
+        let mut progress = ProgressNotificationParam::new(token, told.progress);
+        progress.total = told.total;
+        progress.message = told.message;
+        self.send(progress).await;
+    }
+
     /// Tells the client how far it is, if it wants to know and does not leave before it reads that.
     pub(crate) async fn tell(&mut self, message: String) {
         let Some(token) = self.token.clone() else {
@@ -84,6 +96,10 @@ impl Caller {
         self.told += 1;
         let progress =
             ProgressNotificationParam::new(token, f64::from(self.told)).with_message(message);
+        self.send(progress).await;
+    }
+
+    async fn send(&self, progress: ProgressNotificationParam) {
         tokio::select! { biased;
             () = left(&self.request, &self.gone) => {}
             sent = self.peer.notify_progress(progress) => {

@@ -22,5 +22,5 @@ mod turn;
 
 pub use client::tool_sources;
 pub use http::router;
-pub use office::{OfficeFace, serve_office};
+pub use office::{Hosts, OfficeFace, office_router, serve_office, serve_office_stdio};
 pub use server::{Config, ServeError, serve, serve_stdio};

@@ -1,57 +1,44 @@
-//! Tools of others as an MCP server on stdio: whatever an [`engine::ToolSource`] offers, such as the computers of an
-//! office, with news of every change and with cancellation.
+//! Tools of others as an MCP server: whatever an [`engine::ToolSource`] offers, such as the computers of an office, with
+//! news of every change, with progress and with cancellation; for one client on a pair of streams, or for many over HTTP.
 
 mod names;
+mod news;
 mod resources;
+mod shop;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use engine::{ServerStatus, ToolCall, ToolError, ToolSource};
+use axum::Router;
+use engine::ToolSource;
+use platform::Tasks;
 use rmcp::{
-    ErrorData, RoleServer, ServerHandler, ServiceExt,
-    model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
-        CustomResult, Implementation, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities,
-        ServerConfig, SubscriptionFilter,
+    ServiceExt,
+    service::ServerInitializeError,
+    transport::{
+        async_rw::AsyncRwTransport,
+        streamable_http_server::{
+            StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
+        },
     },
-    service::{
-        NotificationContext, Peer, RequestContext, ServerInitializeError, SubscriptionContext,
-    },
-    transport::async_rw::AsyncRwTransport,
 };
-use serde_json::Value;
 use tokio::{
-    sync::{Semaphore, mpsc, watch},
+    io::{AsyncRead, AsyncWrite},
     time::timeout,
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tracing::{debug, info, warn};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
 
+use self::shop::Shop;
 use crate::{
-    caller::Caller,
-    failure,
     lines::Lines,
     server::{ServeError, Watched},
 };
 
-/// Calls at once; a model that makes more has lost its way.
-const CALLS_MAX: usize = 64;
-
-/// How long a list waits for servers that are only coming up: many clients ask once, and as the first thing.
-const FIRST_LIST_MAX: Duration = Duration::from_secs(10);
-
 /// How long calls have to tell the other side that nobody waits for them any more.
 const LEAVE_GRACE: Duration = Duration::from_secs(5);
 
-/// Words of progress that wait for the client; more are stale.
-const PROGRESS_MAX: usize = 16;
+/// The largest request over HTTP: what an office carries, with a frame around it.
+const REQUEST_MAX: usize = 4 * 1024 * 1024;
 
 /// What the client is told.
 #[derive(Debug, Clone)]
@@ -61,41 +48,51 @@ pub struct OfficeFace {
     pub instructions: String,
 }
 
+/// Who may ask over HTTP, beside the token that they need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hosts {
+    /// Clients that call this machine by a name of its own.
+    Loopback,
+    /// Clients on the network, by whatever name they know.
+    Any,
+}
+
 /// Serves one client on standard input and output, until it closes the input or `stop` is cancelled.
-pub async fn serve_office(
+pub async fn serve_office_stdio(
     face: OfficeFace,
     source: Arc<dyn ToolSource>,
+    tasks: &Tasks,
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
     let (reader, writer) = rmcp::transport::io::stdio_pipes();
-    let shop = Shop {
-        face,
-        source,
-        gone: stop.child_token(),
-        calls: TaskTracker::new(),
-        room: Arc::new(Semaphore::new(CALLS_MAX)),
-        is_initialized: Arc::default(),
-    };
+    serve_office(face, source, (reader, writer), tasks, stop).await
+}
+
+/// Serves one client, by lines, until it closes its side or `stop` is cancelled.
+pub async fn serve_office<R, W>(
+    face: OfficeFace,
+    source: Arc<dyn ToolSource>,
+    (reader, writer): (R, W),
+    tasks: &Tasks,
+    stop: CancellationToken,
+) -> Result<(), ServeError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let shop = Shop::new(face, source, tasks, &stop);
+    let (gone, calls) = (shop.gone(), shop.calls());
     let reader = Watched {
         reader: Lines::new(reader),
-        gone: shop.gone.clone(),
+        gone: gone.clone(),
     };
     let transport = AsyncRwTransport::new_server(reader, writer);
-    let ended = match shop.clone().serve_with_ct(transport, stop).await {
-        Ok(running) => {
-            let peer = running.peer().clone();
-            let (ended, ()) = tokio::join!(
-                async {
-                    let ended = running.waiting().await;
-                    shop.gone.cancel();
-                    ended
-                },
-                shop.tell_of_changes(peer)
-            );
-            ended
-                .map(|reason| info!(?reason, "the client has left"))
-                .map_err(|source| ServeError::Loop { source })
-        }
+    let ended = match shop.serve_with_ct(transport, stop).await {
+        Ok(running) => running
+            .waiting()
+            .await
+            .map(|reason| info!(?reason, "the client has left"))
+            .map_err(|source| ServeError::Loop { source }),
         // It left before it said anything.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
             Ok(())
@@ -104,246 +101,40 @@ pub async fn serve_office(
             source: Box::new(source),
         }),
     };
-    shop.gone.cancel();
-    shop.calls.close();
-    if timeout(LEAVE_GRACE, shop.calls.wait()).await.is_err() {
-        warn!(
-            calls = shop.calls.len(),
-            "left while calls were still ending"
-        );
+    gone.cancel();
+    calls.close();
+    if timeout(LEAVE_GRACE, calls.wait()).await.is_err() {
+        warn!(calls = calls.len(), "left while calls were still ending");
     }
     ended
 }
 
-#[derive(Debug, Clone)]
-struct Shop {
+/// Serves clients at `/mcp` until `tasks` is cancelled. Whoever mounts it has found out that they may ask.
+pub fn office_router(
     face: OfficeFace,
     source: Arc<dyn ToolSource>,
-    /// The client is gone, or we are told to end.
-    gone: CancellationToken,
-    calls: TaskTracker,
-    room: Arc<Semaphore>,
-    /// The client expects notices; newer ones ask for them with a subscription.
-    is_initialized: Arc<AtomicBool>,
-}
-
-impl Shop {
-    /// Waits, for a while, until every server has come up or is known to be away.
-    async fn settled(&self) {
-        let mut changes = self.source.changes();
-        let is_starting = || {
-            let servers = self.source.servers();
-            servers
-                .iter()
-                .any(|server| server.status == ServerStatus::Starting)
-        };
-        let settled = async { while is_starting() && changes.changed().await.is_ok() {} };
-        let _ = timeout(FIRST_LIST_MAX, settled).await; // Those that are late are told of later.
+    hosts: Hosts,
+    tasks: &Tasks,
+) -> Router {
+    let stop = tasks.stop();
+    let mut http = StreamableHttpServerConfig::default()
+        .with_cancellation_token(stop.clone())
+        .with_max_request_body_bytes(REQUEST_MAX)
+        // No page has a reason to come here.
+        .enforce_origin_validation();
+    if hosts == Hosts::Any {
+        http = http.disable_allowed_hosts();
     }
-
-    async fn tell_of_changes(&self, peer: Peer<RoleServer>) {
-        let mut watching = Watching::new(&*self.source);
-        loop {
-            tokio::select! { biased;
-                () = self.gone.cancelled() => return,
-                changed = watching.changed(&*self.source) => if changed.is_none() { return },
-            }
-            if self.is_initialized.load(Ordering::Relaxed)
-                && let Err(error) = peer.notify_tool_list_changed().await
-            {
-                debug!(%error, "could not tell the client that the tools have changed");
-            }
-        }
-    }
-
-    async fn carry(
-        &self,
-        call: ToolCall,
-        mut progress: mpsc::Receiver<String>,
-        context: &RequestContext<RoleServer>,
-    ) -> Result<engine::ToolOutput, ToolError> {
-        let cancel = call.cancel.clone();
-        let mut caller = Caller::new(context, self.gone.clone(), self.calls.clone());
-        let calling = self.source.call(call);
-        tokio::pin!(calling);
-        loop {
-            tokio::select! { biased;
-                outcome = &mut calling => return outcome,
-                () = context.ct.cancelled(), if !cancel.is_cancelled() => cancel.cancel(),
-                Some(words) = progress.recv() => caller.tell(words).await,
-            }
-        }
-    }
-}
-
-impl ServerHandler for Shop {
-    fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder()
-            .enable_tools()
-            .enable_tool_list_changed()
-            .enable_resources()
-            .build();
-        let implementation =
-            Implementation::new("agentcraft-office", &self.face.version).with_title("AgentCraft");
-        ServerConfig::new(capabilities)
-            .with_server_info(implementation)
-            .with_instructions(&self.face.instructions)
-    }
-
-    async fn on_initialized(&self, _: NotificationContext<RoleServer>) {
-        self.is_initialized.store(true, Ordering::Relaxed);
-    }
-
-    fn accepted_subscription_filter(
-        &self,
-        requested: &SubscriptionFilter,
-    ) -> Option<SubscriptionFilter> {
-        // The library keeps of it what we have said we can tell.
-        Some(requested.clone())
-    }
-
-    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut watching = Watching::new(&*self.source);
-        loop {
-            tokio::select! { biased;
-                () = self.gone.cancelled() => return Ok(()),
-                () = context.cancelled() => return Ok(()),
-                changed = watching.changed(&*self.source) => if changed.is_none() { return Ok(()) },
-            }
-            if let Err(error) = context.sink().notify_tool_list_changed().await {
-                debug!(%error, "a subscriber was not told that the tools have changed");
-            }
-        }
-    }
-
-    async fn on_custom_request(
-        &self,
-        request: CustomRequest,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<CustomResult, ErrorData> {
-        Err(failure::unknown_or_misshapen(&request))
-    }
-
-    async fn list_tools(
-        &self,
-        _page: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListToolsResult, ErrorData> {
-        tokio::select! { biased;
-            () = context.ct.cancelled() => {}
-            () = self.gone.cancelled() => {}
-            () = self.settled() => {}
-        }
-        let tools = names::shown(self.source.tools());
-        Ok(ListToolsResult::with_all_items(
-            tools.into_iter().map(names::Shown::describe).collect(),
-        ))
-    }
-
-    async fn list_resources(
-        &self,
-        _page: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListResourcesResult, ErrorData> {
-        let listing = async {
-            self.settled().await;
-            resources::list(&*self.source).await
-        };
-        let listed = tokio::select! { biased;
-            () = context.ct.cancelled() => Vec::new(),
-            () = self.gone.cancelled() => Vec::new(),
-            listed = listing => listed,
-        };
-        Ok(ListResourcesResult::with_all_items(listed))
-    }
-
-    async fn read_resource(
-        &self,
-        request: ReadResourceRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ReadResourceResponse, ErrorData> {
-        let contents = tokio::select! { biased;
-            () = context.ct.cancelled() => Vec::new(),
-            () = self.gone.cancelled() => Vec::new(),
-            read = resources::read(&*self.source, &request.uri) => read?,
-        };
-        Ok(ReadResourceResult::new(contents).into())
-    }
-
-    async fn call_tool(
-        &self,
-        request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let shown = names::shown(self.source.tools());
-        let Some(found) = shown.into_iter().find(|shown| shown.name == request.name) else {
-            // It may have been there when the client listed the tools.
-            return Ok(failure(format!(
-                "there is no tool called {} now; its computer may have left",
-                request.name
-            )));
-        };
-        let Ok(_place) = self.room.try_acquire() else {
-            return Ok(failure(format!(
-                "{CALLS_MAX} calls are under way already; wait for one to end"
-            )));
-        };
-        let _counted = self.calls.token();
-        let (telling, progress) = mpsc::channel(PROGRESS_MAX);
-        let call = ToolCall {
-            server: found.tool.server,
-            tool: found.tool.name,
-            arguments: request.arguments.unwrap_or_default(),
-            cancel: self.gone.child_token(),
-            progress: Some(telling),
-        };
-        Ok(match self.carry(call, progress, &context).await {
-            Ok(output) => result(output.raw),
-            Err(error) => failure(error.to_string()),
-        })
-    }
-}
-
-/// The tools as they were last seen, to tell what has changed from what has only moved.
-struct Watching {
-    changes: watch::Receiver<u64>,
-    seen: Vec<engine::Tool>,
-}
-
-impl Watching {
-    fn new(source: &dyn ToolSource) -> Self {
-        Self {
-            changes: source.changes(),
-            seen: source.tools(),
-        }
-    }
-
-    /// Waits until the tools are others; nothing when they will never be.
-    async fn changed(&mut self, source: &dyn ToolSource) -> Option<()> {
-        loop {
-            self.changes.changed().await.ok()?;
-            let now = source.tools();
-            if now != self.seen {
-                self.seen = now;
-                return Some(());
-            }
-        }
-    }
-}
-
-fn failure(words: String) -> CallToolResponse {
-    CallToolResult::error(vec![ContentBlock::text(words)]).into()
-}
-
-/// The answer as it came. What is no answer of this protocol is handed on as text rather than lost.
-fn result(raw: Value) -> CallToolResponse {
-    match serde_json::from_value::<CallToolResult>(raw.clone()) {
-        Ok(mut result) => {
-            // Which version the client speaks is for the library to know.
-            result.result_type = CallToolResult::default().result_type;
-            result.into()
-        }
-        Err(_) if raw["isError"] == true => failure(raw.to_string()),
-        Err(_) => CallToolResult::success(vec![ContentBlock::text(raw.to_string())]).into(),
-    }
+    let room = Shop::room();
+    let tasks = tasks.clone();
+    let service = StreamableHttpService::new(
+        move || {
+            let shop = Shop::new(face.clone(), source.clone(), &tasks, &stop);
+            // The calls of all clients together are bounded, because a client may come with every call anew.
+            Ok(shop.with_room(room.clone()).ending_when_dropped())
+        },
+        Arc::new(LocalSessionManager::default()),
+        http,
+    );
+    Router::new().route_service("/mcp", service)
 }

@@ -5,17 +5,22 @@ mod transfers;
 use std::time::Duration;
 
 use platform::Tasks;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use wire::smcp::{
-    CallResult, ClientEvent, ConfigAnswer, DesktopAnswer, ErrorBody, Membership, Profile,
-    ResourcesAnswer, RoomAnswer, ServerEvent, Session, Tool, ToolsAnswer,
+    CALL_PROGRESS, CallProgress, CallResult, ClientEvent, ConfigAnswer, DesktopAnswer, ErrorBody,
+    Membership, Profile, ResourcesAnswer, RoomAnswer, ServerEvent, Session, Tool, ToolsAnswer,
+    progress_notice,
 };
 
 pub use self::transfers::SkillFile;
-use crate::link::{Arrival, Link, LinkConfig, LinkError, Standing};
+use crate::{
+    Listener,
+    link::{Arrival, Link, LinkConfig, LinkError, Standing},
+    progress::Listeners,
+};
 
 /// How long a question other than a call may take: a little more than the server itself waits for the computer.
 const READ_PATIENCE: Duration = Duration::from_secs(35);
@@ -58,7 +63,7 @@ pub enum News {
 }
 
 /// One tool call.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Call {
     pub computer: String,
     pub tool: String,
@@ -66,6 +71,8 @@ pub struct Call {
     pub timeout: Duration,
     /// Repeating a call under the same id after a loss gives the first one's answer.
     pub request: String,
+    /// Hears how far the call is, where the office and the computer can say it.
+    pub listener: Option<Listener>,
 }
 
 impl Call {
@@ -82,6 +89,7 @@ impl Call {
             params,
             timeout,
             request: uuid::Uuid::new_v4().to_string(),
+            listener: None,
         }
     }
 }
@@ -93,6 +101,7 @@ pub struct Agent {
     profile: Profile,
     name: String,
     office: String,
+    listeners: Listeners,
 }
 
 impl Agent {
@@ -101,6 +110,8 @@ impl Agent {
         let (profile, name, office) = (config.profile, config.name.clone(), config.office.clone());
         let (link, mut arriving) = Link::start(config, "agent", tasks);
         let (news, listening) = mpsc::channel(NEWS_MAX);
+        let listeners = Listeners::default();
+        let hearing = listeners.clone();
         tasks.spawn(|stop| async move {
             let mut has_missed = false;
             loop {
@@ -109,6 +120,12 @@ impl Agent {
                     arrival = arriving.recv() => arrival,
                 };
                 let Some(arrival) = arrival else { break };
+                if let Arrival::Event { name, body, .. } = &arrival
+                    && name == progress_notice()
+                    && let Ok(said) = CallProgress::deserialize(body)
+                {
+                    hearing.tell(said);
+                }
                 if let Some(told) = told(arrival).await {
                     has_missed = !pass_on(&news, told, has_missed);
                 }
@@ -119,6 +136,7 @@ impl Agent {
             profile,
             name,
             office,
+            listeners,
         };
         (agent, listening)
     }
@@ -193,11 +211,18 @@ impl Agent {
         cancel: &CancellationToken,
     ) -> Result<CallResult, LinkError> {
         let event = ClientEvent::ToolCall.name(self.profile);
-        let body = json!({
+        let _listening = call
+            .listener
+            .clone()
+            .map(|listener| self.listeners.add(&call.request, &call.computer, listener));
+        let mut body = json!({
             "agent": self.name, "req_id": call.request, "computer": call.computer,
             "tool_name": call.tool, "params": call.params,
             "timeout": call.timeout.as_secs().max(1),
         });
+        if call.listener.is_some() {
+            body[CALL_PROGRESS] = json!(true);
+        }
         let asked = self.request(event, body, call.timeout.saturating_add(CALL_GRACE));
         tokio::pin!(asked);
         let answer = tokio::select! { biased;

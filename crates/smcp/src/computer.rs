@@ -19,6 +19,7 @@ use std::{
     time::Duration,
 };
 
+use domain::office::Allowance;
 use platform::Tasks;
 use serde_json::{Map, Value, json};
 use tokio::{
@@ -27,7 +28,7 @@ use tokio::{
 };
 use wire::smcp::{Change, ClientEvent, ErrorBody, Event, Profile, cancel_notice};
 
-use self::{blobs::Blobs, calls::Calls, desktop::History, uploads::Uploads};
+use self::{blobs::Blobs, calls::Calls, desktop::History, naming::Shown, uploads::Uploads};
 pub use self::{
     checking::{Unusable, read_config},
     inputs::{InputError, Values, inputs_of, render, render_transport},
@@ -35,24 +36,35 @@ pub use self::{
     port::{Answering, CallFailure, ResourceFailure, ResourcePage, ServerTool, Tools},
 };
 use crate::{
-    convert::code,
-    link::{Arrival, Link, LinkConfig, LinkError, Reply, Standing},
+    clock,
+    convert::{code, error_value},
+    link::{Arrival, Link, LinkConfig, LinkError, Reply, Standing, Teller},
 };
 
 /// How often answers that are old are given up, also when nobody calls any more.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
-/// A call that somebody must agree to.
+/// Words of progress that are said in a second, over time and at once, for all calls: well within what an office hears
+/// of one member. What is beyond is not said.
+const NEWS_PER_SECOND: u32 = 100;
+const NEWS_BURST: u32 = 200;
+
+/// A call that is about to be carried out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Confirmation {
     pub agent: String,
     pub server: String,
     pub tool: String,
+    /// The tool under the name that the office shows.
+    pub shown: String,
     pub params: Map<String, Value>,
+    /// The configuration says that its tool is applied by itself.
+    pub is_applied: bool,
 }
 
-/// Asks whether a call may happen whose tool is not applied by itself.
-pub type Confirm = Arc<dyn Fn(Confirmation) -> Answering<'static, bool> + Send + Sync>;
+/// Says whether a call may happen, or why it may not.
+pub type Confirm =
+    Arc<dyn Fn(Confirmation) -> Answering<'static, Result<(), String>> + Send + Sync>;
 
 /// What a computer is told beside where to join.
 #[derive(Clone)]
@@ -110,6 +122,10 @@ pub(crate) struct Desk {
     /// Where files are read and written.
     pub(crate) tasks: Tasks,
     pub(crate) history: Mutex<History>,
+    /// The tools under their names, as of a revision.
+    pub(crate) shown: Mutex<Option<(u64, Arc<Shown>)>>,
+    /// Words of progress that may be said: the office counts what we say.
+    pub(crate) news: Mutex<Allowance>,
 }
 
 impl Computer {
@@ -125,6 +141,8 @@ impl Computer {
             uploads: Arc::default(),
             tasks: tasks.child(),
             history: Mutex::default(),
+            shown: Mutex::default(),
+            news: Mutex::new(Allowance::new(NEWS_PER_SECOND, NEWS_BURST, clock::now())),
         });
         let working = tasks.child();
         let work = working.clone();
@@ -194,7 +212,7 @@ async fn answer(desk: &Arc<Desk>, name: &str, body: Value, reply: Reply) {
     let profile = desk.config.link.profile;
     let said = match Event::parse(name) {
         Event::Client(event) => match desk.check_name(&body) {
-            Ok(()) => desk.answer(event, body).await,
+            Ok(()) => desk.answer(event, body, reply.teller()).await,
             Err(error) => Err(error),
         },
         // Notices are ignored, but whoever asks whether we live is told.
@@ -203,7 +221,7 @@ async fn answer(desk: &Arc<Desk>, name: &str, body: Value, reply: Reply) {
             Err(ErrorBody::new(code::INVALID, "There is no such event."))
         }
     };
-    let said = said.unwrap_or_else(|error| error.to_value(profile));
+    let said = said.unwrap_or_else(|error| error_value(&error, profile));
     reply.send(said).await;
 }
 
@@ -218,9 +236,14 @@ impl Desk {
         }
     }
 
-    async fn answer(&self, event: ClientEvent, body: Value) -> Result<Value, ErrorBody> {
+    async fn answer(
+        self: &Arc<Self>,
+        event: ClientEvent,
+        body: Value,
+        teller: Teller,
+    ) -> Result<Value, ErrorBody> {
         match event {
-            ClientEvent::ToolCall => self.call(body).await,
+            ClientEvent::ToolCall => self.call(body, teller).await,
             ClientEvent::GetTools => Ok(self.list_tools(&body).await),
             ClientEvent::GetConfig => Ok(self.tell_config(&body)),
             ClientEvent::GetDesktop => self.show_desktop(&body).await,

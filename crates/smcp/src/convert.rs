@@ -30,7 +30,39 @@ pub(crate) fn refusal(refusal: &Refusal) -> ErrorBody {
         | Refusal::TooManyRequests { .. }
         | Refusal::OfficeFull { .. } => code::FORBIDDEN,
     };
-    ErrorBody::new(code, sentence(&refusal.to_string()))
+    let words = match refusal {
+        // Released clients look for these two words.
+        Refusal::NameTaken => "A computer of this name already exists in the office.".to_owned(),
+        other => sentence(&other.to_string()),
+    };
+    ErrorBody::new(code, words)
+}
+
+/// Details that released members look for beside the code and not among the others.
+const BESIDE_CODE: [&str; 2] = ["mcp_server", "capability"];
+
+/// An error as a member of this profile reads it.
+pub(crate) fn error_value(error: &ErrorBody, profile: Profile) -> Value {
+    let mut value = error.to_value(profile);
+    if profile == Profile::Shipped {
+        for key in BESIDE_CODE {
+            if let Some(detail) = error.details.get(key) {
+                value[key] = detail.clone();
+            }
+        }
+    }
+    value
+}
+
+/// An error that somebody has written, with all its details in one place.
+pub(crate) fn read_error(value: &Value) -> Option<ErrorBody> {
+    let mut error = ErrorBody::from_value(value)?;
+    for key in BESIDE_CODE {
+        if let (Some(detail), false) = (value.get(key), error.details.contains_key(key)) {
+            error.details.insert(key.to_owned(), detail.clone());
+        }
+    }
+    Some(error)
 }
 
 /// Why there will be no answer.
@@ -115,6 +147,16 @@ pub(crate) fn sentence(words: &str) -> String {
     }
 }
 
+/// Bytes of the words that come with a call's progress: a line for a person.
+const PROGRESS_WORDS_MAX: usize = 1024;
+
+/// Words of progress within bounds.
+pub(crate) fn shorten(words: &mut Option<String>) {
+    if let Some(words) = words {
+        words.truncate(words.floor_char_boundary(PROGRESS_WORDS_MAX));
+    }
+}
+
 /// About how many bytes a value takes.
 pub(crate) fn size(value: &Value) -> usize {
     match value {
@@ -151,6 +193,25 @@ mod tests {
             heard(Profile::Shipped),
             ("notify:update_config".to_owned(), body)
         );
+    }
+
+    #[test]
+    fn an_error_keeps_its_details_in_both_profiles() {
+        let flat = json!({
+            "code": 4015, "message": "no", "details": {}, "mcp_server": "m", "capability": "resources"
+        });
+        let error = read_error(&flat).unwrap();
+        let told = error_value(&error, Profile::Seed);
+        assert_eq!(
+            told["error"]["details"],
+            json!({"mcp_server": "m", "capability": "resources"})
+        );
+        let again = error_value(&read_error(&told).unwrap(), Profile::Shipped);
+        assert_eq!(
+            (&again["mcp_server"], &again["capability"]),
+            (&flat["mcp_server"], &flat["capability"])
+        );
+        assert_eq!(read_error(&json!({"content": []})), None);
     }
 
     #[test]

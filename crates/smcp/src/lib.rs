@@ -7,11 +7,13 @@ mod clock;
 pub mod computer;
 mod convert;
 mod link;
+mod progress;
 pub mod server;
 
 pub use audit::{Audit, Refused};
 pub use caller::{Authenticator, Caller};
 pub use link::{LinkConfig, LinkError, Standing};
+pub use progress::Listener;
 
 #[cfg(test)]
 mod tests;

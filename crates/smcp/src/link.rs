@@ -105,10 +105,30 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
+    pub(crate) fn teller(&self) -> Teller {
+        Teller(self.commands.clone())
+    }
+
     pub(crate) async fn send(self, body: Value) {
         let (id, line) = (self.id, self.line);
         // When the task has ended there is nobody to answer.
         let _ = self.commands.send(Command::Ack { id, line, body }).await;
+    }
+}
+
+/// Says something beside an answer, on whichever connection there is.
+#[derive(Debug, Clone)]
+pub(crate) struct Teller(mpsc::Sender<Command>);
+
+impl Teller {
+    /// Says it if there is room; otherwise it is not said.
+    pub(crate) fn try_tell(&self, event: &str, body: Value) {
+        let command = Command::Emit {
+            event: event.to_owned(),
+            body,
+            answer: None,
+        };
+        let _ = self.0.try_send(command); // As it says.
     }
 }
 

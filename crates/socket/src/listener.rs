@@ -59,7 +59,7 @@ impl Listener {
     }
 
     /// The next connection of our own user; others are turned away.
-    pub(crate) async fn accept(&self) -> io::Result<UnixStream> {
+    pub async fn accept(&self) -> io::Result<UnixStream> {
         loop {
             let (stream, _) = self.socket.accept().await?;
             match system::peer_uid(&stream) {

@@ -14,11 +14,12 @@ pub use config::{
 };
 pub use event::{
     Change, ClientEvent, Event, ServerEvent, cancel_notice, enter_notice, leave_notice,
+    progress_notice,
 };
 pub use message::{
-    BlobAnswer, BlobAsk, CALL_SCOPE, CallResult, Cancel, DesktopAnswer, Join, Leave, ListRoom,
-    Membership, PutBlobAnswer, PutBlobAsk, Resource, ResourcesAnswer, RoomAnswer, Session, Tool,
-    ToolCall, ToolMeta, ToolsAnswer,
+    BlobAnswer, BlobAsk, CALL_PROGRESS, CALL_SCOPE, CallProgress, CallResult, Cancel,
+    DesktopAnswer, Join, Leave, ListRoom, Membership, Progress, PutBlobAnswer, PutBlobAsk,
+    Resource, ResourcesAnswer, RoomAnswer, Session, Tool, ToolCall, ToolMeta, ToolsAnswer,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

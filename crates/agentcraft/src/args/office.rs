@@ -56,10 +56,14 @@ pub(crate) enum ComputerCommand {
     /// Lend the tools of MCP servers to the agent of an office
     ///
     /// Starts the servers, joins the office, and joins again after every loss. Ctrl-C leaves, and ends the servers.
-    /// A call of a tool that is not marked `auto_apply` is asked about in the terminal.
-    #[command(after_help = "Examples:\n  \
+    /// The node's permission rules decide on every call; what they say nothing of, of a tool that is not marked
+    /// `auto_apply`, is asked about in the terminal.
+    #[command(
+        visible_alias = "run",
+        after_help = "Examples:\n  \
         agentcraft computer join http://nova9.local:7420 studio --token-file computer.token\n  \
-        agentcraft computer join https://office.example.org studio --name laptop --config servers.json --yes")]
+        agentcraft computer join https://office.example.org studio --name laptop --config servers.json --yes"
+    )]
     Join(ComputerJoinArgs),
 }
 
@@ -237,7 +241,7 @@ pub(crate) struct ComputerJoinArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    agentcraft mcp office http://nova9.local:7420 studio --token-file agent.token\n  \
+    agentcraft mcp office http://nova9.local:7420 studio --token-file agent.token --listen 127.0.0.1:7422\n  \
     claude mcp add studio -- agentcraft mcp office http://nova9.local:7420 studio --token-file ~/agent.token")]
 pub(crate) struct McpOfficeArgs {
     #[command(flatten)]
@@ -245,6 +249,21 @@ pub(crate) struct McpOfficeArgs {
     /// How many seconds a call may take
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout: u64,
+    /// Use the daemon's link to the office, together with the other agents of this node, if there is a daemon
+    #[arg(long, conflicts_with_all = ["name", "ca", "cert", "profile", "listen"])]
+    pub(crate) shared: bool,
+    /// Serve many clients over HTTP at /mcp of this address, instead of one on standard input and output
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// A file that holds the token of those clients; without it one is made and printed
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub(crate) client_token_file: Option<PathBuf>,
+    /// The certificate shown to those clients, with its chain
+    #[arg(long, value_name = "FILE", requires_all = ["listen", "listen_key"])]
+    pub(crate) listen_cert: Option<PathBuf>,
+    /// The key of that certificate
+    #[arg(long, value_name = "FILE", requires = "listen_cert")]
+    pub(crate) listen_key: Option<PathBuf>,
 }
 
 impl OfficeCommand {

@@ -1,19 +1,21 @@
 //! `agentcraft computer join`: lends the tools of MCP servers to an office, in the foreground, until Ctrl-C.
 
+mod agreement;
 mod stay;
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
     time::Duration,
 };
 
 use engine::DriverSurroundings;
 use platform::{Guardian, Owner, Tasks, environment::base_environment, owner};
-use serde_json::Value;
-use smcp::computer::{Computer, ComputerConfig, Confirm, Confirmation};
+use smcp::computer::{Computer, ComputerConfig};
 
-use self::stay::{Servers, Stay, Watches};
+use self::{
+    agreement::agreement,
+    stay::{Servers, Stay, Watches},
+};
 use super::mcp_serve::stop_on_signals;
 use crate::{
     args::{ComputerCommand, ComputerJoinArgs},
@@ -35,13 +37,6 @@ const DRAIN_MAX: Duration = Duration::from_secs(10);
 
 /// How long a server may take to start; the driver's own limits are stricter.
 const START_MAX: Duration = Duration::from_secs(60);
-
-/// Characters of one text in a call's arguments that are shown to whoever must agree to it: what comes after a long text
-/// must be seen too.
-const TEXT_SHOWN_MAX: usize = 200;
-
-/// Characters of all arguments that are shown. Nobody can agree to more.
-const SHOWN_MAX: usize = 4000;
 
 pub(super) fn run(
     command: ComputerCommand,
@@ -95,7 +90,9 @@ async fn join(
         .map_err(|error| CommandError::machine("find the folder to work in", error))?;
     let lending = Lending::start(offer, &mcp::tool_sources(), &folder, &around);
     let mut computing = ComputerConfig::new(link);
-    computing.confirm = asking.map(confirm_in_terminal);
+    let policy = config.policy.at_home(&config.user_home());
+    let workspace = folder.to_string_lossy().into_owned();
+    computing.confirm = Some(agreement(policy, workspace, asking));
     computing.uploads = uploads;
     computing.skills = arguments.skills.as_deref().map(absolute);
     // The office is left before the servers end, so that no call finds them gone.
@@ -155,58 +152,4 @@ fn surroundings(
         start_timeout: START_MAX,
     };
     Ok((around, guardian))
-}
-
-/// Asks whoever sits at the terminal.
-fn confirm_in_terminal(asking: Asking) -> Confirm {
-    Arc::new(move |asked: Confirmation| {
-        let asking = asking.clone();
-        Box::pin(async move {
-            let mut arguments = Value::Object(asked.params);
-            shorten(&mut arguments);
-            let arguments = arguments.to_string();
-            if arguments.chars().count() > SHOWN_MAX {
-                return false;
-            }
-            let question = format!(
-                "{} wants {} of {} with {arguments}: carry it out?",
-                asked.agent, asked.tool, asked.server
-            );
-            asking.agreed(question).await
-        })
-    })
-}
-
-/// Cuts long texts, wherever they are, and says how much is missing.
-fn shorten(value: &mut Value) {
-    match value {
-        Value::String(text) => {
-            let count = text.chars().count();
-            if count > TEXT_SHOWN_MAX {
-                let shown: String = text.chars().take(TEXT_SHOWN_MAX).collect();
-                *text = format!("{shown}… ({} more characters)", count - TEXT_SHOWN_MAX);
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(shorten),
-        Value::Object(fields) => fields.values_mut().for_each(shorten),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn what_comes_after_a_long_text_is_seen_by_whoever_agrees() {
-        let mut arguments =
-            json!({"x": "a".repeat(9000), "y": ["é".repeat(201)], "z": "rm -rf HOME"});
-        shorten(&mut arguments);
-        let shown = arguments.to_string();
-        assert!(shown.ends_with(r#""z":"rm -rf HOME"}"#), "{shown}");
-        assert!(shown.contains("(8800 more characters)") && shown.contains("(1 more characters)"));
-        assert!(shown.len() < SHOWN_MAX);
-    }
 }

@@ -8,20 +8,27 @@ use std::{
 };
 
 use engine::{
-    DriverSurroundings, ServerStatus, ToolCall, ToolError, ToolServer, ToolSource, ToolSources,
+    DriverFuture, DriverSurroundings, ServerStatus, ToolCall, ToolError, ToolProgress, ToolServer,
+    ToolSource, ToolSources,
 };
 use serde_json::{Map, Value};
-use smcp::computer::{
-    Answering, CallFailure, ResourceFailure, ResourcePage, ServerTool, Tools, bundle_id,
+use smcp::{
+    Listener,
+    computer::{
+        Answering, CallFailure, ResourceFailure, ResourcePage, ServerTool, Tools, bundle_id,
+    },
 };
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
-use wire::smcp::{CallResult, ConfigAnswer, Resource};
+use wire::smcp::{CallResult, ConfigAnswer, Progress, Resource};
 
 use super::Offer;
 
 /// A server that knows no such method, in JSON-RPC's words.
 const METHOD_NOT_FOUND: i64 = -32601;
+
+/// Words of a call's progress that wait to be said; more are stale.
+const PROGRESS_MAX: usize = 16;
 
 /// The servers of a computer, which run until this is dropped.
 pub(crate) struct Lending {
@@ -227,6 +234,10 @@ impl Tools for Lending {
         self.shelf().config.clone()
     }
 
+    fn revision(&self) -> Option<u64> {
+        Some(*self.changes.borrow())
+    }
+
     fn tools(&self) -> Answering<'_, Vec<ServerTool>> {
         Box::pin(async { self.server_tools() })
     }
@@ -237,20 +248,22 @@ impl Tools for Lending {
         tool: &str,
         params: Map<String, Value>,
         cancel: CancellationToken,
+        listener: Option<Listener>,
     ) -> Answering<'_, Result<CallResult, CallFailure>> {
         let (server, tool) = (server.to_owned(), tool.to_owned());
         Box::pin(async move {
             let lent = self
                 .lent_server(&server)
                 .map_err(|_| CallFailure::NotRunning(format!("nothing called {server} is lent")))?;
+            let (telling, told) = mpsc::channel(PROGRESS_MAX);
             let call = ToolCall {
                 server: lent.server.name().to_owned(),
                 tool,
                 arguments: params,
                 cancel,
-                progress: None,
+                progress: listener.is_some().then_some(telling),
             };
-            match lent.source.call(call).await {
+            match heard(lent.source.call(call), told, listener).await {
                 Ok(output) => Ok(result(output.raw)),
                 Err(error @ (ToolError::NoServer { .. } | ToolError::Down { .. })) => {
                     Err(CallFailure::NotRunning(error.to_string()))
@@ -272,6 +285,29 @@ impl Tools for Lending {
     fn read(&self, server: &str, uri: &str) -> Answering<'_, Result<String, ResourceFailure>> {
         let (server, uri) = (server.to_owned(), uri.to_owned());
         Box::pin(async move { self.read_text(&server, &uri).await })
+    }
+}
+
+/// Waits for a result, and passes on what is said meanwhile.
+async fn heard<T>(
+    calling: DriverFuture<'_, T>,
+    mut told: mpsc::Receiver<ToolProgress>,
+    listener: Option<Listener>,
+) -> T {
+    let Some(listener) = listener else {
+        return calling.await;
+    };
+    tokio::pin!(calling);
+    loop {
+        let told = tokio::select! { biased;
+            Some(told) = told.recv() => told,
+            result = &mut calling => return result,
+        };
+        listener.hear(Progress {
+            progress: told.progress,
+            total: told.total,
+            message: told.message,
+        });
     }
 }
 

@@ -8,12 +8,13 @@ use std::{
 };
 
 use engine::{
-    DriverFuture, ServerState, ServerStatus, Tool, ToolCall, ToolError, ToolOutput, ToolSource,
+    DriverFuture, ServerState, ServerStatus, Tool, ToolCall, ToolError, ToolOutput, ToolProgress,
+    ToolSource,
 };
 use platform::Tasks;
 use serde_json::{Value, json};
 use smcp::{
-    LinkConfig, LinkError, Standing,
+    LinkConfig, LinkError, Listener, Standing,
     agent::{Agent, Call, News},
 };
 use tokio::{
@@ -65,6 +66,8 @@ struct Computer {
     status: ServerStatus,
     tools: Vec<Tool>,
     asked: u64,
+    /// Grows with what it says of its windows.
+    news: u64,
 }
 
 impl OfficeTools {
@@ -110,7 +113,17 @@ impl OfficeTools {
                 server: call.server,
             });
         }
-        let request = Call::new(&call.server, &call.tool, call.arguments, self.call_timeout);
+        let mut request = Call::new(&call.server, &call.tool, call.arguments, self.call_timeout);
+        request.listener = call.progress.map(|telling| {
+            Listener::new(move |said| {
+                // Progress that nobody reads in time is stale.
+                let _ = telling.try_send(ToolProgress {
+                    progress: said.progress,
+                    total: said.total,
+                    message: said.message,
+                });
+            })
+        });
         let result = self.carry(request, &call.cancel).await?;
         let result = result.map_err(|error| failure(&call.server, &error))?;
         let mut raw = json!({ "content": result.content, "isError": result.is_error });
@@ -209,6 +222,11 @@ impl ToolSource for OfficeTools {
         self.desk.changes.subscribe()
     }
 
+    fn resource_news(&self, server: &str) -> u64 {
+        let known = self.desk.known();
+        known.computers.get(server).map_or(0, |found| found.news)
+    }
+
     fn servers(&self) -> Vec<ServerState> {
         let known = self.desk.known();
         let state = |name: &String, status: &ServerStatus| ServerState {
@@ -299,11 +317,12 @@ impl Follower {
                 Some(News::Left { computer }) => self.desk.change(|known| {
                     known.computers.remove(&computer);
                 }),
-                Some(
-                    News::DesktopChanged { .. }
-                    | News::SkillsChanged { .. }
-                    | News::Cancelled { .. },
-                ) => {}
+                Some(News::DesktopChanged { computer }) => self.desk.change(|known| {
+                    if let Some(found) = known.computers.get_mut(&computer) {
+                        found.news += 1;
+                    }
+                }),
+                Some(News::SkillsChanged { .. } | News::Cancelled { .. }) => {}
             }
         }
     }
@@ -368,6 +387,7 @@ impl Computer {
             status: ServerStatus::Starting,
             tools: Vec::new(),
             asked: 0,
+            news: 0,
         }
     }
 }

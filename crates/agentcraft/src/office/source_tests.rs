@@ -168,6 +168,7 @@ impl smcp::computer::Tools for OneTool {
         _tool: &str,
         _params: serde_json::Map<String, Value>,
         _cancel: CancellationToken,
+        _listener: Option<Listener>,
     ) -> smcp::computer::Answering<'_, Result<CallResult, smcp::computer::CallFailure>> {
         Box::pin(async { Ok(CallResult::default()) })
     }

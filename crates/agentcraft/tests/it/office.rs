@@ -2,8 +2,10 @@
 
 mod changing;
 mod inputs;
+mod killed;
 mod others;
 mod several;
+mod slow;
 mod template;
 
 use std::{
@@ -27,6 +29,9 @@ const SERVER: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../mcp/src/client/tests/server.py"
 );
+
+/// A window that says when it has changed.
+const BOARD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/office/board.py");
 
 const AGENT: &str = "token-of-the-agent";
 const COMPUTER: &str = "token-of-the-computer";
@@ -295,6 +300,33 @@ fn a_call_that_nobody_agreed_to_is_not_carried_out() {
 }
 
 #[test]
+fn rules_of_the_node_decide_before_anybody_is_asked() {
+    let Some(scene) = Scene::start() else { return };
+    let rules = "[permissions]\nallow = [\"scripted__plus\"]\ndeny = [\"scripted__variable\"]\n";
+    let home = scene.home.home();
+    fs::create_dir_all(&home).unwrap();
+    fs::write(home.join("config.toml"), rules).unwrap();
+    let computer = scene.computer(&[]);
+    computer.until("lending 3");
+    let sum = scene.office("call", &["nova", "scripted__plus", "{\"a\": 1, \"b\": 2}"]);
+    assert_eq!((sum.stdout.as_str(), sum.code), ("3\n", 0), "{sum:?}");
+    let word = "{\"name\": \"WORD\"}";
+    let denied = scene.office("call", &["nova", "scripted__variable", word]);
+    assert!(denied.stdout.contains("denied"), "{denied:?}");
+    let slow = scene.office("call", &["nova", "scripted__slow"]);
+    assert!(slow.stdout.contains("nobody is there"), "{slow:?}");
+    drop(computer);
+    // A rule counts also where the file applies everything by itself.
+    let computer = scene.computer(&["--yes"]);
+    computer.until("lending 3");
+    let denied = scene.office("call", &["nova", "scripted__variable", word]);
+    assert!(
+        denied.code == 1 && denied.stdout.contains("denied"),
+        "{denied:?}"
+    );
+}
+
+#[test]
 fn a_call_that_takes_too_long_or_is_interrupted_is_cancelled_in_its_server() {
     let Some(scene) = Scene::start() else { return };
     let _computer = scene.lending_computer();
@@ -482,8 +514,14 @@ fn both_sides_of_an_office_can_ask_for_certificates() {
 }
 
 /// Runs the official client in one of its modes and gives the protocol version that was spoken; nothing without a client.
-fn official_client(mode: &str) -> Option<String> {
+fn official_client(transport: &str, mode: &str) -> Option<String> {
     let scene = Scene::start()?;
+    let mut servers = scene.servers();
+    servers["servers"]["board"] = json!({
+        "command": scene.python, "args": [BOARD],
+        "env": servers["servers"]["scripted"]["env"],
+    });
+    scene.write("servers.json", &servers.to_string());
     scene.write("token", &format!("{AGENT}-{COMPUTER}"));
     let tokens = scene.path("both");
     let command = scene.home.command(&[
@@ -498,13 +536,20 @@ fn official_client(mode: &str) -> Option<String> {
     let said = server.until("office server at ");
     let url = said.trim_start_matches("office server at ");
     let output = Command::new(&scene.python)
-        .args(["-c", CLIENT, env!("CARGO_BIN_EXE_agentcraft"), mode, url])
+        .args([
+            "-c",
+            CLIENT,
+            env!("CARGO_BIN_EXE_agentcraft"),
+            transport,
+            mode,
+            url,
+        ])
         .args(["token", "servers.json", "cancelled"].map(|name| scene.path(name)))
         .env("AGENTCRAFT_HOME", scene.home.home())
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{mode}: {said}");
+    assert!(output.status.success(), "{transport} {mode}: {said}");
     eventually("no server is left", || {
         scene.home.agent_processes().is_empty()
     });
@@ -513,14 +558,28 @@ fn official_client(mode: &str) -> Option<String> {
 
 #[test]
 fn any_mcp_client_uses_the_tools_of_an_office_after_initialize() {
-    if let Some(spoken) = official_client("legacy") {
+    if let Some(spoken) = official_client("stdio", "legacy") {
         assert_eq!(spoken, "2025-11-25");
     }
 }
 
 #[test]
 fn any_mcp_client_uses_the_tools_of_an_office_without_initialize() {
-    if let Some(spoken) = official_client("auto") {
+    if let Some(spoken) = official_client("stdio", "auto") {
+        assert_eq!(spoken, "2026-07-28");
+    }
+}
+
+#[test]
+fn any_mcp_client_uses_the_tools_of_an_office_over_http_after_initialize() {
+    if let Some(spoken) = official_client("http", "legacy") {
+        assert_eq!(spoken, "2025-11-25");
+    }
+}
+
+#[test]
+fn any_mcp_client_uses_the_tools_of_an_office_over_http_without_initialize() {
+    if let Some(spoken) = official_client("http", "auto") {
         assert_eq!(spoken, "2026-07-28");
     }
 }

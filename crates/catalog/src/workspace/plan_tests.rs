@@ -284,8 +284,8 @@ fn an_office_is_our_own_program_as_a_server() {
     assert_eq!(
         shown,
         [
-            "studio /opt/agentcraft mcp office node studio",
-            "lab /opt/agentcraft mcp office https://x.example lab --token-file /t",
+            "studio /opt/agentcraft mcp office node studio --shared",
+            "lab /opt/agentcraft mcp office https://x.example lab --shared --token-file /t",
         ]
     );
     assert_eq!(servers[0].env["AGENTCRAFT_HOME"], "/h");

@@ -53,6 +53,7 @@ impl Offices {
                 Call {
                     ticket,
                     fingerprint,
+                    computer: to.clone(),
                     state,
                 },
             );
@@ -145,19 +146,48 @@ impl Offices {
     ) -> Result<Vec<Effect>, Refusal> {
         let member = self.agent_or_refusal(connection)?;
         let key = self.call_key(connection, member, request);
-        let under_way = self
-            .calls
-            .get(&key)
-            .filter(|call| call.state == CallState::UnderWay)
-            .and_then(|call| self.requests.get(&call.ticket));
-        // A cancel that crosses its answer is not an error, and nobody needs to hear of it.
-        let Some(request) = under_way else {
+        // A cancel that crosses its answer is not an error: both hear of it, and the answer stays what it is.
+        let known = self.calls.get(&key).filter(|call| match call.state {
+            CallState::UnderWay => true,
+            CallState::Answered => self
+                .member(&call.computer)
+                .is_some_and(|computer| computer.office == member.office),
+        });
+        let Some(call) = known else {
             return Ok(Vec::new());
         };
         Ok(vec![Effect::Tell {
-            to: vec![request.computer.clone(), connection.clone()],
+            to: vec![call.computer.clone(), connection.clone()],
             notice: cancelled(key),
         }])
+    }
+
+    /// Who waits for this call of the office's agent, if it is this computer that works on it.
+    pub fn hearers(
+        &self,
+        computer: &ConnectionId,
+        request: RequestId,
+    ) -> Result<&[ConnectionId], Refusal> {
+        let member = self.member_or_refusal(computer)?;
+        match member.role {
+            Role::Computer => {}
+            Role::Agent => {
+                return Err(Refusal::WrongRole {
+                    role: Role::Computer,
+                });
+            }
+        }
+        let office = self.offices.get(&member.office);
+        let agent = office.and_then(|office| office.agent.as_ref());
+        let waiting = agent.and_then(|agent| {
+            let key = self.call_key(agent, self.member(agent)?, request);
+            let call = self.calls.get(&key)?;
+            self.requests.get(&call.ticket)
+        });
+        // A word that crosses the answer is not an error, and nobody needs to hear it.
+        Ok(waiting
+            .filter(|waiting| waiting.computer == *computer)
+            .map_or(&[], |waiting| &waiting.askers))
     }
 
     /// Ends the calls of an agent that leaves, and tells the computers that work on them.

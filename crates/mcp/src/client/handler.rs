@@ -5,15 +5,19 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use engine::ToolProgress;
 use rmcp::{
     ClientHandler, RoleClient,
-    model::{ClientConfig, Implementation, ProgressNotificationParam, ProgressToken},
+    model::{
+        ClientConfig, Implementation, ProgressNotificationParam, ProgressToken,
+        ResourceUpdatedNotificationParam,
+    },
     service::NotificationContext,
 };
 use tokio::sync::{Notify, mpsc};
 
 /// Who waits for news of which call, by the token of its progress.
-type Waiting = BTreeMap<String, mpsc::Sender<String>>;
+type Waiting = BTreeMap<String, mpsc::Sender<ToolProgress>>;
 
 /// Hears one server; clones are the same one.
 #[derive(Debug, Clone, Default)]
@@ -23,12 +27,12 @@ pub(super) struct Ear {
 }
 
 impl Ear {
-    /// The server has said that its lists are not what they were.
+    /// The server has said that its lists, or what it shows, are not what they were.
     pub(super) async fn lists_changed(&self) {
         self.changed.notified().await;
     }
 
-    pub(super) fn listen(&self, token: &ProgressToken, progress: mpsc::Sender<String>) {
+    pub(super) fn listen(&self, token: &ProgressToken, progress: mpsc::Sender<ToolProgress>) {
         self.waiting().insert(word(token), progress);
     }
 
@@ -53,17 +57,26 @@ impl ClientHandler for Ear {
         params: ProgressNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        let words = params.message.unwrap_or_else(|| match params.total {
-            Some(total) => format!("{} of {total}", params.progress),
-            None => params.progress.to_string(),
-        });
         let listener = self.waiting().get(&word(&params.progress_token)).cloned();
         if let Some(listener) = listener {
-            let _ = listener.try_send(words); // Progress that nobody reads in time is stale.
+            // Progress that nobody reads in time is stale.
+            let _ = listener.try_send(ToolProgress {
+                progress: params.progress,
+                total: params.total,
+                message: params.message,
+            });
         }
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+
+    async fn on_resource_updated(
+        &self,
+        _: ResourceUpdatedNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
         self.changed.notify_one();
     }
 

@@ -1,10 +1,13 @@
 //! Keeping one server there: connect, list, wait for changes or loss, and come back with a growing pause.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use engine::{DriverSurroundings, ServerStatus, Tool, ToolServer};
+use rmcp::{ServiceError, model::SubscribeRequestParams};
 use serde_json::Value;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tracing::debug;
 
 use super::{
     connect::{Connected, connect},
@@ -22,6 +25,12 @@ const LIST_MAX: Duration = Duration::from_secs(30);
 
 /// A server that has stayed this long is healthy, and its next loss is a first one again.
 const HEALTHY: Duration = Duration::from_secs(60);
+
+/// What the addresses of windows begin with, which is all that anybody is told of.
+const WINDOW: &str = "window://";
+
+/// Windows of one server that are followed; a desktop shows fewer.
+const WINDOWS_MAX: usize = 64;
 
 /// Keeps the server until told to stop.
 pub(super) async fn keep(
@@ -68,11 +77,13 @@ async fn attend(
     shelf: &Shelf,
     stop: &CancellationToken,
 ) -> Option<String> {
+    let mut followed = BTreeSet::new();
     let why = loop {
         match list(&connected, server.name()).await {
             Err(why) => break Some(why),
             Ok(tools) => shelf.set_ready(server.name(), &connected, tools),
         }
+        follow_windows(&connected, &mut followed, stop).await;
         tokio::select! { biased;
             () = stop.cancelled() => break None,
             () = connected.ear.lists_changed() => {}
@@ -82,6 +93,47 @@ async fn attend(
     shelf.drop_connection(server.name());
     connected.end().await;
     why
+}
+
+/// Asks to be told when a window changes. A server that does not say is looked at again when its windows are shown.
+async fn follow_windows(
+    connected: &Connected,
+    followed: &mut BTreeSet<String>,
+    stop: &CancellationToken,
+) {
+    let peer = connected.service.peer();
+    let can_say = peer.peer_info().is_some_and(|info| {
+        let resources = info.capabilities.resources.as_ref();
+        resources.is_some_and(|resources| resources.subscribe == Some(true))
+    });
+    if !can_say {
+        return;
+    }
+    let following = async {
+        let listed = peer.list_all_resources().await?;
+        let windows = listed.into_iter().map(|resource| resource.uri);
+        for uri in windows.filter(|uri| uri.starts_with(WINDOW)) {
+            if followed.len() >= WINDOWS_MAX {
+                break;
+            }
+            if followed.insert(uri.clone()) {
+                #[expect(
+                    deprecated,
+                    reason = "we shake hands with `initialize`, where this is how one subscribes"
+                )]
+                peer.subscribe(SubscribeRequestParams::new(uri)).await?;
+            }
+        }
+        Ok::<(), ServiceError>(())
+    };
+    tokio::select! { biased;
+        () = stop.cancelled() => {}
+        followed = timeout(LIST_MAX, following) => match followed {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => debug!(%error, "an MCP server does not tell of its windows"),
+            Err(_) => debug!("an MCP server does not answer whether it tells of its windows"),
+        },
+    }
 }
 
 async fn list(connected: &Connected, server: &str) -> Result<Vec<Tool>, String> {

@@ -76,6 +76,11 @@ fn address(computer: &str, own: &str) -> String {
     address
 }
 
+/// Whose resource an address names.
+pub(super) fn server_of(uri: &str) -> Option<String> {
+    split(uri).map(|(server, _)| server)
+}
+
 fn split(uri: &str) -> Option<(String, &str)> {
     let (computer, own) = uri.strip_prefix(SCHEME)?.split_once('/')?;
     let mut bytes = Vec::new();

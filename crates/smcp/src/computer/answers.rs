@@ -1,11 +1,15 @@
 //! What a computer answers to each question of the agent.
 
-use std::{sync::PoisonError, time::Duration};
+use std::{
+    sync::{Arc, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use wire::smcp::{
-    BlobAsk, CallResult, DesktopAnswer, ErrorBody, Profile, ResourcesAnswer, ToolCall, ToolsAnswer,
+    BlobAsk, CALL_PROGRESS, CallProgress, CallResult, DesktopAnswer, ErrorBody, Profile,
+    ResourcesAnswer, ServerEvent, ToolCall, ToolsAnswer,
 };
 
 use super::{
@@ -16,7 +20,11 @@ use super::{
     naming::{Found, Shown, Target, bundle_id},
     port::ResourceFailure,
 };
-use crate::convert::code;
+use crate::{
+    Listener, clock,
+    convert::{self, code},
+    link::Teller,
+};
 
 /// Pages of resources that are read for a desktop, for each server.
 const PAGES_MAX: usize = 8;
@@ -38,9 +46,22 @@ const UNAUTHORIZED: i64 = 4006;
 const FORBIDDEN: i64 = 4007;
 
 impl Desk {
-    async fn shown(&self) -> Shown {
+    /// The tools under their names, made anew when they have changed.
+    async fn shown(&self) -> Arc<Shown> {
+        let revision = self.tools.revision();
+        if let (Some(now), Some((then, shown))) = (revision, &*self.known())
+            && now == *then
+        {
+            return Arc::clone(shown);
+        }
         let config = self.tools.config();
-        Shown::merge(&config.servers, &self.tools.tools().await)
+        let shown = Arc::new(Shown::merge(&config.servers, &self.tools.tools().await));
+        *self.known() = revision.map(|revision| (revision, Arc::clone(&shown)));
+        shown
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<(u64, Arc<Shown>)>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) async fn list_tools(&self, body: &Value) -> Value {
@@ -66,8 +87,14 @@ impl Desk {
         answer
     }
 
-    pub(super) async fn call(&self, body: Value) -> Result<Value, ErrorBody> {
+    pub(super) async fn call(
+        self: &Arc<Self>,
+        body: Value,
+        teller: Teller,
+    ) -> Result<Value, ErrorBody> {
         let call: ToolCall = read(&body)?;
+        let wants_news = body[CALL_PROGRESS] == Value::Bool(true);
+        let listener = wants_news.then(|| self.listener(&call.req_id, teller));
         match self.calls.begin(CallId::of(&call, &body)) {
             Begin::Busy => {
                 let words = "The computer works on too many calls.";
@@ -83,7 +110,7 @@ impl Desk {
                 Err(ErrorBody::new(code::INTERNAL, words))
             }
             Begin::Carry(carrying) => {
-                let answer = self.carry(call, &carrying).await;
+                let answer = self.carry(call, &carrying, listener).await;
                 let profile = self.config.link.profile;
                 let answer = answer.unwrap_or_else(|error| error.to_value(profile));
                 carrying.publish(&answer);
@@ -92,7 +119,31 @@ impl Desk {
         }
     }
 
-    async fn carry(&self, call: ToolCall, carrying: &Carrying) -> Result<Value, ErrorBody> {
+    /// Passes on what is said of a call's progress, as far as it may be said.
+    fn listener(self: &Arc<Self>, request: &str, teller: Teller) -> Listener {
+        let (desk, request) = (Arc::clone(self), request.to_owned());
+        Listener::new(move |mut progress| {
+            let mut news = desk.news.lock().unwrap_or_else(PoisonError::into_inner);
+            if news.spend(clock::now()).is_err() {
+                return;
+            }
+            drop(news);
+            convert::shorten(&mut progress.message);
+            let said = CallProgress {
+                req_id: request.clone(),
+                computer: None,
+                progress,
+            };
+            teller.try_tell(ServerEvent::TOOL_CALL_PROGRESS, json!(said));
+        })
+    }
+
+    async fn carry(
+        &self,
+        call: ToolCall,
+        carrying: &Carrying,
+        listener: Option<Listener>,
+    ) -> Result<Value, ErrorBody> {
         let target = match self.shown().await.find(&call.tool_name) {
             Found::Tool(target) => target,
             Found::Disabled => return self.not_callable(code::FORBIDDEN, &call, "disabled"),
@@ -108,18 +159,15 @@ impl Desk {
                 () = carrying.cancel.cancelled() => return CallResult::cancelled(),
                 turn = self.calls.turn() => turn,
             };
-            if !self.is_agreed(&call, &target).await {
-                return CallResult::failure(format!(
-                    "{} needs a confirmation, and nobody gave it.",
-                    call.tool_name
-                ));
+            if let Err(why) = self.agreed(&call, &target).await {
+                return CallResult::failure(why);
             }
             self.used(&target.bundle);
             let params = call.params.clone();
             let cancel = carrying.cancel.clone();
             let called = self
                 .tools
-                .call(&target.server, &target.tool, params, cancel);
+                .call(&target.server, &target.tool, params, cancel, listener);
             match called.await {
                 Ok(result) => result,
                 Err(failure) => failed(&failure, &target),
@@ -172,18 +220,22 @@ impl Desk {
         }
     }
 
-    async fn is_agreed(&self, call: &ToolCall, target: &Target) -> bool {
-        if target.meta.auto_apply == Some(true) {
-            return true;
-        }
+    async fn agreed(&self, call: &ToolCall, target: &Target) -> Result<(), String> {
+        let is_applied = target.meta.auto_apply == Some(true);
         match &self.config.confirm {
-            None => false,
+            None if is_applied => Ok(()),
+            None => Err(format!(
+                "{} needs a confirmation, and nobody gave it.",
+                call.tool_name
+            )),
             Some(confirm) => {
                 confirm(Confirmation {
                     agent: call.agent.clone(),
                     server: target.bundle.clone(),
                     tool: target.tool.clone(),
+                    shown: call.tool_name.clone(),
                     params: call.params.clone(),
+                    is_applied,
                 })
                 .await
             }

@@ -52,9 +52,7 @@ impl CallId {
     pub(crate) fn of(call: &ToolCall, body: &Value) -> Self {
         let mut hasher = DefaultHasher::new();
         call.tool_name.hash(&mut hasher);
-        Value::Object(call.params.clone())
-            .to_string()
-            .hash(&mut hasher);
+        body.get("params").hash(&mut hasher);
         Self {
             scope: body[CALL_SCOPE].as_str().unwrap_or_default().to_owned(),
             agent: call.agent.clone(),

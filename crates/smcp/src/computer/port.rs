@@ -6,6 +6,8 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use wire::smcp::{CallResult, ConfigAnswer, Resource};
 
+use crate::Listener;
+
 /// An answer that takes a while.
 pub type Answering<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -60,16 +62,23 @@ pub trait Tools: Send + Sync + 'static {
     /// The configuration as it was written, with its placeholders.
     fn config(&self) -> ConfigAnswer;
 
+    /// Grows when the configuration or the tools have changed; without it both are looked at for every call.
+    fn revision(&self) -> Option<u64> {
+        None
+    }
+
     /// The tools of all servers that run.
     fn tools(&self) -> Answering<'_, Vec<ServerTool>>;
 
     /// Calls a tool of a server. When `cancel` is cancelled, the server must be told, and the answer does not matter.
+    /// `listener` hears what the server says of its progress.
     fn call(
         &self,
         server: &str,
         tool: &str,
         params: Map<String, Value>,
         cancel: CancellationToken,
+        listener: Option<Listener>,
     ) -> Answering<'_, Result<CallResult, CallFailure>>;
 
     fn resources(

@@ -27,7 +27,7 @@ use crate::{Caller, clock, convert};
 /// Everything that the lock protects.
 pub(super) struct Floor {
     pub(super) offices: Offices,
-    pub(super) peers: HashMap<ConnectionId, Peer>,
+    pub(super) peers: HashMap<ConnectionId, Arc<Peer>>,
     pub(super) pending: HashMap<Ticket, Pending>,
     pub(super) answers: Answers,
     /// Where other servers learn what happens here, if there are any.
@@ -35,7 +35,6 @@ pub(super) struct Floor {
 }
 
 /// A connection that was let in.
-#[derive(Clone)]
 pub(super) struct Peer {
     pub(super) socket: SocketRef,
     pub(super) profile: Profile,
@@ -43,14 +42,14 @@ pub(super) struct Peer {
     pub(super) caller: Caller,
     pub(super) knowledge: watch::Sender<Knowledge>,
     /// Changes with what a computer offers.
-    pub(super) revision: Arc<AtomicU64>,
+    pub(super) revision: AtomicU64,
     /// Bytes of requests that it may not have read yet.
-    pub(super) unread: Arc<AtomicUsize>,
+    pub(super) unread: AtomicUsize,
     /// It is told whose agent a call comes from.
     pub(super) knows_scopes: bool,
     /// When it does not acknowledge a probe, it is not there any more.
     pub(super) answers_probes: bool,
-    pub(super) allowance: Arc<Mutex<(Allowance, bool)>>,
+    pub(super) allowance: Mutex<(Allowance, bool)>,
 }
 
 /// A request under way, and who waits for it.
@@ -109,7 +108,7 @@ pub(super) struct Afterwards {
     pub(super) replies: Vec<(Asker, ClientEvent, Arc<Outcome>)>,
     pub(super) closing: Vec<SocketRef>,
     pub(super) silent: Vec<ConnectionId>,
-    pub(super) learn: Vec<Peer>,
+    pub(super) learn: Vec<Arc<Peer>>,
 }
 
 impl Peer {
@@ -136,7 +135,7 @@ impl Floor {
         }
     }
 
-    fn peer(&self, connection: &ConnectionId) -> Option<&Peer> {
+    fn peer(&self, connection: &ConnectionId) -> Option<&Arc<Peer>> {
         self.peers.get(connection)
     }
 

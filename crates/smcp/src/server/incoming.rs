@@ -17,7 +17,7 @@ use crate::convert::code;
 pub(super) struct Incoming<'a> {
     relay: &'a Arc<Relay>,
     pub(super) connection: ConnectionId,
-    pub(super) peer: Peer,
+    pub(super) peer: Arc<Peer>,
     pub(super) name: &'a str,
     ack: AckSender,
     form: Form,
@@ -27,7 +27,7 @@ impl<'a> Incoming<'a> {
     pub(super) fn new(
         relay: &'a Arc<Relay>,
         connection: ConnectionId,
-        peer: Peer,
+        peer: Arc<Peer>,
         name: &'a str,
         ack: AckSender,
         form: Form,
@@ -46,7 +46,7 @@ impl<'a> Incoming<'a> {
     pub(super) fn again(
         relay: &'a Arc<Relay>,
         connection: ConnectionId,
-        peer: Peer,
+        peer: Arc<Peer>,
         name: &'a str,
         ack: AckSender,
     ) -> Self {
@@ -57,7 +57,7 @@ impl<'a> Incoming<'a> {
     pub(super) fn plainly(
         relay: &'a Arc<Relay>,
         connection: ConnectionId,
-        peer: Peer,
+        peer: Arc<Peer>,
         name: &'a str,
         ack: AckSender,
     ) -> Self {

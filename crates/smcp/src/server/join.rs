@@ -8,12 +8,16 @@ use domain::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use wire::smcp::{self, Cancel, ErrorBody, Join, Leave, ListRoom, RoomAnswer, Session};
+use wire::smcp::{
+    self, CallProgress, Cancel, ErrorBody, Join, Leave, ListRoom, RoomAnswer, Session,
+    progress_notice,
+};
 
 use super::{
     ack::Ack,
     incoming::Incoming,
     relay::{Relay, version_problem},
+    shared::Parcel,
 };
 use crate::convert::{self, code};
 
@@ -176,6 +180,41 @@ impl Relay {
             Ok(()) => request.answer(&Ack::Heard),
             Err(refusal) => request.refuse(&convert::refusal(&refusal)),
         }
+    }
+
+    /// A computer says how far a call is; whoever waits for that call hears it, and nobody else.
+    pub(super) fn progress(self: &Arc<Self>, request: Incoming<'_>, body: &Value) {
+        let read = read::<CallProgress>(body).and_then(|said| {
+            let id = RequestId::parse(&said.req_id)
+                .map_err(|error| invalid("req_id", &error.to_string()))?;
+            Ok((said, id))
+        });
+        let (mut said, id) = match read {
+            Ok(read) => read,
+            Err(error) => return request.refuse(&error),
+        };
+        let floor = self.floor();
+        let hearers = match floor.offices.hearers(&request.connection, id) {
+            Ok(hearers) => hearers,
+            Err(refusal) => {
+                drop(floor);
+                return request.refuse(&convert::refusal(&refusal));
+            }
+        };
+        let member = floor.offices.member(&request.connection);
+        said.computer = member.map(|member| member.name.to_string());
+        convert::shorten(&mut said.progress.message);
+        let peers = hearers.iter().filter_map(|hearer| floor.peers.get(hearer));
+        for peer in peers {
+            // Progress that is not read in time is stale; whether the reader lives is found otherwise.
+            let _ = peer.socket.emit(progress_notice(), &said);
+        }
+        if let (true, Some(member), Some(shared)) = (hearers.is_empty(), member, &self.shared) {
+            let office = member.office.clone();
+            shared.post.put(Parcel::Progress { office, said });
+        }
+        drop(floor);
+        request.answer(&Ack::Heard);
     }
 
     pub(super) fn announce(

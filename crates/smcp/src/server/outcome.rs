@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wire::smcp::{CallResult, ClientEvent, ErrorBody, Profile, config_in};
 
-use crate::convert::{code, size};
+use crate::convert::{code, error_value, read_error, size};
 
 /// The end of a request.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ impl Outcome {
                 _ => ErrorBody::new(code::TIMEOUT, "The computer did not answer in time.")
                     .to_value(profile),
             },
-            Self::Answer { value, from } => match ErrorBody::from_value(value) {
+            Self::Answer { value, from } => match read_error(value) {
                 // Released agents do not know this error: they would take it for a result.
                 Some(error)
                     if error.code == code::TIMEOUT
@@ -31,7 +31,9 @@ impl Outcome {
                 {
                     json!(CallResult::timed_out())
                 }
-                Some(error) => error.to_value(profile),
+                // What the computer has said beside it is for its own kind alone.
+                Some(_) if *from == profile => value.clone(),
+                Some(error) => error_value(&error, profile),
                 None if event == ClientEvent::ToolCall
                     && (*from, profile) == (Profile::Shipped, Profile::Seed) =>
                 {

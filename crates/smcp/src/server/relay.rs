@@ -5,7 +5,10 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize},
+    },
 };
 
 use axum::http::header;
@@ -134,18 +137,18 @@ impl Relay {
             connection: connection.clone(),
             caller: caller.name.clone(),
         };
-        let peer = Peer {
+        let peer = Arc::new(Peer {
             socket: socket.clone(),
             profile,
             version,
             caller,
             knowledge: watch::Sender::default(),
-            revision: Arc::default(),
-            unread: Arc::default(),
+            revision: AtomicU64::new(0),
+            unread: AtomicUsize::new(0),
             knows_scopes: knows_scopes.0,
             answers_probes: knows_scopes.0 || is_python(socket),
-            allowance: Arc::new(Mutex::new((allowance, false))),
-        };
+            allowance: Mutex::new((allowance, false)),
+        });
         let mut floor = self.floor();
         floor.peers.insert(connection, peer);
         let effects = floor.offices.apply(connected, clock::now());
@@ -251,7 +254,7 @@ impl Relay {
         if let Some(peer) = peer.filter(|peer| peer.socket.connected()) {
             let error = ErrorBody::new(code::FORBIDDEN, "The connection does not read.");
             self.record(connection, Some(&peer.caller), "unread", None, &error);
-            let _ = peer.socket.disconnect(); // Its queue is full: the next heartbeat closes it.
+            let _ = peer.socket.clone().disconnect(); // Its queue is full: the next heartbeat closes it.
         }
         self.lose(connection);
     }
@@ -295,7 +298,7 @@ impl Relay {
     pub(super) fn evict(self: &Arc<Self>, connection: &ConnectionId) {
         let peer = self.floor().peers.get(connection).cloned();
         if let Some(peer) = peer {
-            let _ = peer.socket.disconnect(); // It is gone, or its heartbeat will find that it does not read.
+            let _ = peer.socket.clone().disconnect(); // It is gone, or its heartbeat will find that it does not read.
         }
         self.lose(connection);
     }
@@ -339,6 +342,7 @@ impl Relay {
             Event::Server(ServerEvent::LeaveOffice) => self.leave(request, &body),
             Event::Server(ServerEvent::ListRoom) => self.list_room(request, &body),
             Event::Server(ServerEvent::ToolCallCancel) => self.cancel(request, &body),
+            Event::Server(ServerEvent::ToolCallProgress) => self.progress(request, &body),
             Event::Server(ServerEvent::Update(change)) => self.announce(request, &body, change),
             Event::Notify => {
                 let error = ErrorBody::new(code::FORBIDDEN, "Only the server sends notices.");

@@ -49,7 +49,7 @@ struct Asked {
 /// A request that has been checked and is on its way.
 struct Journey {
     ticket: Ticket,
-    to: Peer,
+    to: Arc<Peer>,
     event: ClientEvent,
     body: Value,
     timeout: Duration,
@@ -167,7 +167,7 @@ impl Relay {
 
     fn send_off(
         self: &Arc<Self>,
-        (ticket, peer, to, over): (Ticket, Option<Peer>, ConnectionId, CancellationToken),
+        (ticket, peer, to, over): (Ticket, Option<Arc<Peer>>, ConnectionId, CancellationToken),
         asked: Asked,
     ) {
         let (event, timeout) = (asked.event, asked.timeout);
@@ -221,7 +221,8 @@ impl Relay {
         self.tasks.spawn(|stop| async move {
             let (ticket, over) = (journey.ticket, journey.over.clone());
             let size = convert::size(&journey.body);
-            let unread = Arc::clone(&journey.to.unread);
+            let to = Arc::clone(&journey.to);
+            let unread = &to.unread;
             if unread.fetch_add(size, Ordering::SeqCst) > relay.config.unread_bytes_max {
                 unread.fetch_sub(size, Ordering::SeqCst);
                 return relay.settle(ticket, Outcome::Failed(busy()));
@@ -272,7 +273,7 @@ impl Relay {
     }
 
     /// Asks a computer for its configuration, because it came in or says that something has changed.
-    pub(super) fn learn(self: &Arc<Self>, peer: Peer) {
+    pub(super) fn learn(self: &Arc<Self>, peer: Arc<Peer>) {
         peer.knowledge.send_replace(Knowledge::Asking);
         let computer = {
             let floor = self.floor();
@@ -395,11 +396,8 @@ fn question(event: ClientEvent, body: &Value) -> Result<(MemberName, Question), 
     let request =
         RequestId::parse(request).map_err(|error| invalid("req_id", &error.to_string()))?;
     let mut hasher = DefaultHasher::new();
-    (computer.as_str(), tool).hash(&mut hasher);
-    body.get("params")
-        .unwrap_or(&Value::Null)
-        .to_string()
-        .hash(&mut hasher);
+    let params = body.get("params").unwrap_or(&Value::Null);
+    (computer.as_str(), tool, params).hash(&mut hasher);
     let fingerprint = hasher.finish();
     Ok((
         computer,

@@ -23,14 +23,14 @@ use std::{
 
 use domain::{
     Name,
-    office::{ConnectionId, Member, MemberName, Notice},
+    office::{ConnectionId, Member, MemberName, Notice, Role},
 };
 use redis::{Client, IntoConnectionInfo, ProtocolVersion, RedisError, RedisResult};
 use tokio::{
     sync::{Semaphore, mpsc, watch},
     time::Instant,
 };
-use wire::smcp::{ErrorBody, NAMESPACE, Profile};
+use wire::smcp::{CallProgress, ErrorBody, NAMESPACE, Profile, progress_notice};
 
 use self::record::{Entry, Record};
 pub(super) use self::{
@@ -250,6 +250,19 @@ impl Shared {
         {
             let sent = io.to(connection_room(&to.connection)).emit(event, &body);
             self.sent(sent.await)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the agent of an office, wherever it is, how far a call is. It knows which of its calls went to whom.
+    async fn tell_agent(&self, office: &Name, said: &CallProgress) -> Result<(), Unreachable> {
+        let members = self.list(office).await?;
+        let agent = members
+            .iter()
+            .find(|member| member.role == Role::Agent.as_str());
+        if let (Some(agent), Some(io)) = (agent, self.io.of(NAMESPACE)) {
+            let to = io.to(connection_room(&agent.connection));
+            self.sent(to.emit(progress_notice(), said).await)?;
         }
         Ok(())
     }

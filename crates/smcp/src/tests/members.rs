@@ -13,7 +13,7 @@ use wire::smcp::{
 
 use super::support::{FakeTools, Office, SOON, computer_config, params};
 use crate::{
-    LinkError, Standing,
+    LinkError, Listener, Standing,
     agent::{Agent, Call, News},
     computer::Computer,
 };
@@ -171,7 +171,8 @@ async fn a_confirmed_call_is_carried_out() {
     let tools = FakeTools::new();
     let mut config = computer_config(office.link(Seed, "pc", "o"));
     config.confirm = Some(Arc::new(|asked| {
-        Box::pin(async move { asked.agent == "ann" && asked.params["k"] == "yes" })
+        let is_fine = asked.agent == "ann" && asked.params["k"] == "yes" && !asked.is_applied;
+        Box::pin(async move { is_fine.then_some(()).ok_or("not this one".to_owned()) })
     }));
     let computer = Computer::start(config, tools.clone(), &office.tasks);
     computer.joined().await.unwrap();
@@ -386,5 +387,31 @@ async fn files_go_to_the_computer_and_skills_come_from_it() {
         assert_eq!((long.bytes.len(), long.bytes[0]), (600_000, 0xff));
         assert!(agent.skill("pc", "none", None).await.is_err());
         office.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_asks_hears_how_far_its_call_is() {
+    for (a, c) in [(Seed, Shipped), (Shipped, Seed), (Shipped, Shipped)] {
+        let meeting = Meeting::start(a, c).await;
+        let never = CancellationToken::new();
+        let (telling, mut told) = mpsc::channel(8);
+        let mut call = meeting.call("one__steps");
+        call.listener = Some(Listener::new(move |said| {
+            let _ = telling.try_send(said); // There is room for all of it.
+        }));
+        let result = meeting.agent.call(&call, &never).await.unwrap();
+        assert_eq!(result.content[0]["text"], "true");
+        // What was said before the answer has arrived before it.
+        for step in [1.0, 2.0] {
+            let said = told.try_recv().unwrap();
+            assert_eq!((said.progress, said.total), (step, Some(2.0)));
+            assert_eq!(said.message, Some(format!("step {step}")));
+        }
+        let quiet = meeting
+            .agent
+            .call(&meeting.call("one__steps"), &never)
+            .await;
+        assert_eq!(quiet.unwrap().content[0]["text"], "false");
     }
 }

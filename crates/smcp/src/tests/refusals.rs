@@ -101,6 +101,21 @@ async fn whatever_cannot_be_served_is_acknowledged_with_an_error() {
                 403,
             ),
             (&agent, json!(["server:tool_call_cancel", {}]), 400),
+            (
+                &agent,
+                json!(["server:tool_call_progress", {"req_id": "r", "progress": 1}]),
+                403,
+            ),
+            (
+                &computer,
+                json!(["server:tool_call_progress", {"req_id": "r"}]),
+                400,
+            ),
+            (
+                &computer,
+                json!(["server:tool_call_progress", {"progress": 1}]),
+                400,
+            ),
             (&computer, json!(["client:tool_call", call(json!({}))]), 403),
             (
                 &computer,

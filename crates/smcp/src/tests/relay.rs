@@ -2,9 +2,10 @@
 
 use domain::office::Role::{Agent, Computer};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use wire::smcp::Profile::{self, Seed, Shipped};
 
-use super::support::{Office, seats, until_seated};
+use super::support::{Office, SOON, seats, until_seated};
 
 const BOTH: [Profile; 2] = [Seed, Shipped];
 
@@ -162,7 +163,7 @@ async fn a_cancel_is_heard_by_the_computer_and_the_agent() {
 }
 
 #[tokio::test]
-async fn a_cancel_of_an_answered_call_disturbs_nobody() {
+async fn a_cancel_of_an_answered_call_is_told_and_changes_nothing() {
     for profile in [Seed, Shipped] {
         let office = Office::start().await;
         let mut agent = office.member(profile, Agent, "ann", "o").await;
@@ -173,9 +174,10 @@ async fn a_cancel_of_an_answered_call_disturbs_nobody() {
         let answer = agent.ask("client:tool_call", call.clone()).await;
         assert_eq!(answer, json!({"content": []}));
         let cancel = json!({"agent": "ann", "req_id": "r"});
-        let heard = agent.ask("server:tool_call_cancel", cancel).await;
+        let heard = agent.ask("server:tool_call_cancel", cancel.clone()).await;
         assert_eq!(heard, Value::Null, "it is acknowledged");
-        assert_eq!(computer.heard_so_far().await, [""; 0]);
+        assert_eq!(computer.hear("notify:tool_call_cancel").await.body, cancel);
+        assert_eq!(agent.hear("notify:tool_call_cancel").await.body, cancel);
         // The answer stays what it was.
         assert_eq!(agent.ask("client:tool_call", call).await, answer);
         assert_eq!(agent.heard_so_far().await, [""; 0]);
@@ -348,5 +350,47 @@ async fn a_slow_call_is_waited_for() {
     tokio::time::sleep(std::time::Duration::from_secs(7)).await;
     computer.answer(&heard, &json!({"content": [], "isError": false}));
     assert_eq!(answered.await.unwrap()[0]["isError"], false);
+    office.stop().await;
+}
+
+#[tokio::test]
+async fn progress_is_heard_by_whoever_waits_for_that_call_and_by_nobody_else() {
+    let office = Office::start().await;
+    let mut agent = office.member(Shipped, Agent, "ann", "o").await;
+    let mut computer = office.member(Shipped, Computer, "pc", "o").await;
+    let mut beside = office.member(Shipped, Computer, "other", "o").await;
+    let answered = agent.begin(&json!(["client:tool_call", {
+        "agent": "ann", "req_id": "r1", "computer": "pc", "tool_name": "t", "params": {}, "timeout": 20,
+        "call_progress": true,
+    }]));
+    let called = computer.hear("client:tool_call").await;
+    assert_eq!(called.body["call_progress"], true);
+    let event = "server:tool_call_progress";
+    let said = json!({"req_id": "r1", "progress": 1, "total": 4, "message": "é".repeat(800)});
+    // One that does not work on the call, and one that names another call, are not heard.
+    beside.ask(event, said.clone()).await;
+    computer
+        .ask(event, json!({"req_id": "r2", "progress": 9}))
+        .await;
+    computer.ask(event, said).await;
+    let heard = agent.hear("notify:tool_call_progress").await.body;
+    assert_eq!(heard["computer"], "pc");
+    assert_eq!(
+        (&heard["progress"], &heard["total"]),
+        (&json!(1.0), &json!(4.0))
+    );
+    assert_eq!(heard["message"], "é".repeat(512));
+    computer.answer(&called, &json!({"content": [], "isError": false}));
+    timeout(SOON, answered).await.unwrap().unwrap();
+    computer
+        .ask(event, json!({"req_id": "r1", "progress": 2}))
+        .await;
+    for member in [&mut agent, &mut beside] {
+        let heard = member.heard_so_far().await;
+        assert!(
+            !heard.contains(&"notify:tool_call_progress".to_owned()),
+            "{heard:?}"
+        );
+    }
     office.stop().await;
 }

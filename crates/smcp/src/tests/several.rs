@@ -488,3 +488,24 @@ async fn a_client_need_not_wait_for_the_answer_to_its_join() {
     }
     two.stop().await;
 }
+
+#[tokio::test]
+async fn progress_of_a_call_is_heard_at_the_other_server() {
+    let Some(two) = Two::start().await else {
+        return;
+    };
+    let mut agent = two.here.member(Shipped, AgentRole, "ann", "o").await;
+    let mut computer = two.there.member(Shipped, ComputerRole, "pc", "o").await;
+    let answered = agent.begin(&call("r1"));
+    let called = computer.hear("client:tool_call").await;
+    let said = json!({"req_id": "r1", "progress": 1, "message": "half way"});
+    computer.ask("server:tool_call_progress", said).await;
+    let heard = agent.hear("notify:tool_call_progress").await.body;
+    assert_eq!(
+        (&heard["computer"], &heard["message"]),
+        (&json!("pc"), &json!("half way"))
+    );
+    computer.answer(&called, &json!({"content": [], "isError": false}));
+    timeout(SOON, answered).await.unwrap().unwrap();
+    two.stop().await;
+}

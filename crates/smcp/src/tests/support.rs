@@ -15,11 +15,11 @@ use platform::Tasks;
 use serde_json::{Map, Value, json};
 use tokio::{net::TcpListener, sync::Notify};
 use tokio_util::sync::CancellationToken;
-use wire::smcp::{CallResult, ConfigAnswer, Profile, Resource};
+use wire::smcp::{CallResult, ConfigAnswer, Profile, Progress, Resource};
 
 use super::raw::Raw;
 use crate::{
-    Audit, Caller, LinkConfig, Refused,
+    Audit, Caller, LinkConfig, Listener, Refused,
     computer::{
         Answering, CallFailure, ComputerConfig, ResourceFailure, ResourcePage, ServerTool, Tools,
     },
@@ -226,7 +226,9 @@ impl Tools for FakeTools {
             ..ServerTool::default()
         };
         Box::pin(async move {
-            let names = ["echo", "hang", "image", "ask", "burn", "fail", "denied"];
+            let names = [
+                "echo", "hang", "image", "ask", "burn", "fail", "denied", "steps",
+            ];
             let mut tools: Vec<ServerTool> = names.map(|name| tool("one", name)).into();
             tools.push(tool("off", "any"));
             tools
@@ -239,6 +241,7 @@ impl Tools for FakeTools {
         tool: &str,
         params: Map<String, Value>,
         cancel: CancellationToken,
+        listener: Option<Listener>,
     ) -> Answering<'_, Result<CallResult, CallFailure>> {
         let tool = tool.to_owned();
         Box::pin(async move {
@@ -251,6 +254,19 @@ impl Tools for FakeTools {
                     return Err(CallFailure::Failed("cancelled".to_owned()));
                 }
                 "fail" => return Err(CallFailure::Failed("on purpose".to_owned())),
+                "steps" => {
+                    for step in [1.0, 2.0] {
+                        let said = Progress {
+                            progress: step,
+                            total: Some(2.0),
+                            message: Some(format!("step {step}")),
+                        };
+                        if let Some(listener) = &listener {
+                            listener.hear(said);
+                        }
+                    }
+                    json!({"type": "text", "text": listener.is_some().to_string()})
+                }
                 "denied" => return Err(CallFailure::Unauthorized { hint: None }),
                 "image" => {
                     use base64::{Engine as _, engine::general_purpose::STANDARD};

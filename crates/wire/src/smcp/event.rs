@@ -102,6 +102,8 @@ pub enum ServerEvent {
     LeaveOffice,
     ListRoom,
     ToolCallCancel,
+    /// A word of ours: the protocol has none for it.
+    ToolCallProgress,
     Update(Change),
 }
 
@@ -110,6 +112,7 @@ impl ServerEvent {
     pub const LEAVE_OFFICE: &'static str = "server:leave_office";
     pub const LIST_ROOM: &'static str = "server:list_room";
     pub const TOOL_CALL_CANCEL: &'static str = "server:tool_call_cancel";
+    pub const TOOL_CALL_PROGRESS: &'static str = "server:tool_call_progress";
 
     pub fn parse(name: &str) -> Option<Self> {
         match name {
@@ -117,6 +120,7 @@ impl ServerEvent {
             Self::LEAVE_OFFICE => Some(Self::LeaveOffice),
             Self::LIST_ROOM => Some(Self::ListRoom),
             Self::TOOL_CALL_CANCEL => Some(Self::ToolCallCancel),
+            Self::TOOL_CALL_PROGRESS => Some(Self::ToolCallProgress),
             _ => Change::parse(name.strip_prefix("server:")?).map(Self::Update),
         }
     }
@@ -157,6 +161,11 @@ pub const fn leave_notice() -> &'static str {
 /// A tool call is not wanted any more.
 pub const fn cancel_notice() -> &'static str {
     "notify:tool_call_cancel"
+}
+
+/// A tool call has come further.
+pub const fn progress_notice() -> &'static str {
+    "notify:tool_call_progress"
 }
 
 #[cfg(test)]

@@ -74,6 +74,31 @@ pub struct ToolCall {
 /// the same name, that it wants it.
 pub const CALL_SCOPE: &str = "call_scope";
 
+/// The field of a call in which an agent of ours asks to be told how far it is. Members of others ignore it, and then
+/// nothing is told.
+pub const CALL_PROGRESS: &str = "call_progress";
+
+/// How far a call has come, in the measure of the server that works on it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    pub progress: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// How far the call of this id has come.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallProgress {
+    pub req_id: String,
+    /// Who works on it, as the server knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub computer: Option<String>,
+    #[serde(flatten)]
+    pub progress: Progress,
+}
+
 /// A call that is not wanted any more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cancel {

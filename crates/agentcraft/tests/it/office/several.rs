@@ -25,7 +25,7 @@ use wire::smcp::Profile;
 use super::{AGENT, Running, Scene, TOOLS};
 
 /// Calls that are under way when a server is killed.
-const IN_FLIGHT: usize = 100;
+pub(super) const IN_FLIGHT: usize = 100;
 
 /// A Redis of the test's own; killed with it.
 struct Redis {
@@ -120,7 +120,7 @@ fn serve(scene: &Scene, address: &str) -> (Running, SocketAddr) {
 }
 
 /// An agent that stays in the office.
-async fn agent(address: SocketAddr, tasks: &Tasks) -> Agent {
+pub(super) async fn agent(address: SocketAddr, tasks: &Tasks) -> Agent {
     let link = LinkConfig {
         url: format!("http://{address}"),
         token: AGENT.to_owned(),
@@ -135,7 +135,7 @@ async fn agent(address: SocketAddr, tasks: &Tasks) -> Agent {
     agent
 }
 
-async fn until_tools(agent: &Agent) {
+pub(super) async fn until_tools(agent: &Agent) {
     let there = async {
         while agent.tools("nova").await.map_or(0, |tools| tools.len()) != TOOLS.len() {
             tokio::time::sleep(Duration::from_millis(50)).await;

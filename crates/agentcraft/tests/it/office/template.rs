@@ -77,9 +77,17 @@ fn an_agent_of_this_node_uses_an_office_by_one_line_of_its_template() {
         }),
     );
     let mut client = node.client();
-    client.ok("agent.create", json!({"name": "w1", "template": "worker"}));
-    eventually("the agent has added with a tool of the office", || {
-        let said = node.cli(&["agent", "run", "w1", "--prompt", "40 and 2?"]);
-        said.stdout.contains("42")
-    });
+    for name in ["w1", "w2"] {
+        client.ok("agent.create", json!({"name": name, "template": "worker"}));
+    }
+    let add = |name: &str| {
+        node.cli(&["agent", "run", name, "--prompt", "40 and 2?"])
+            .stdout
+    };
+    // A turn may begin before its MCP server is up. Sessions go on, and all of them are the one agent of the office.
+    for name in ["w1", "w2", "w1", "w2"] {
+        eventually("the agent adds with a tool of the office", || {
+            add(name).contains("42")
+        });
+    }
 }

@@ -14,6 +14,7 @@ use std::{
 
 use domain::office::{ConnectionId, Member, Notice, Role};
 use tokio::sync::{mpsc, oneshot};
+use wire::smcp::CallProgress;
 
 use super::{Audience, Entry, Shared, Unreachable, record::Claimed, whereabouts};
 use crate::server::relay::Relay;
@@ -47,6 +48,11 @@ pub(in super::super) enum Parcel {
     Revised { connection: ConnectionId },
     /// A computer elsewhere shall hear this.
     Forward { to: ConnectionId, notice: Notice },
+    /// A computer here works on a call of somebody elsewhere, and says how far it is.
+    Progress {
+        office: domain::Name,
+        said: CallProgress,
+    },
     /// Says when everything before it has been done.
     Flush(oneshot::Sender<()>),
     /// Compares the record with who is here.
@@ -159,6 +165,11 @@ impl Postman {
             Parcel::Notice(notice) => self.shared.tell(&notice, Audience::Elsewhere).await,
             Parcel::Revised { connection } => self.revised(&connection).await,
             Parcel::Forward { to, notice } => self.forward(&to, &notice).await,
+            // What is lost of it is stale when the others are back.
+            Parcel::Progress { office, said } => {
+                let _ = self.shared.tell_agent(&office, &said).await;
+                Ok(())
+            }
             Parcel::Flush(done) => {
                 let _ = done.send(()); // The asker has gone.
                 Ok(())
