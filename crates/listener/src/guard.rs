@@ -9,13 +9,14 @@ use std::{
 };
 
 use axum::{
-    body::HttpBody,
+    body::{Body, HttpBody},
     extract::{ConnectInfo, Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use engine::{Caller, Rights, TokenId};
+use futures_util::StreamExt as _;
 
 use crate::{
     Refusal, Tokens, Trust,
@@ -222,7 +223,9 @@ pub(crate) async fn guard(
     if let Some(token) = token.flatten() {
         request.extensions_mut().insert(token);
     }
+    let login = with_cookie(&request);
     let response = next.run(request).await;
+    let response = until_logged_out(response, guard.tokens.clone(), login);
     let status = response.status();
     // Whoever makes up sessions is a stranger who hammers.
     if is_continued
@@ -241,6 +244,27 @@ pub(crate) async fn guard(
         StatusCode::FORBIDDEN if wants_page => welcome::page(status, welcome::NOT_LOGGED_IN),
         _ => finish(response, origin),
     }
+}
+
+/// The cookie that a request was let in with, if it was one.
+fn with_cookie(request: &Request) -> Option<String> {
+    let host = host(request.headers(), request.uri())?;
+    match shown(request.headers(), host) {
+        Shown::Cookie(cookie) => Some(cookie),
+        Shown::Token(_) | Shown::Nothing => None,
+    }
+}
+
+/// A stream that a browser opened ends with its login: whoever is logged out reads on nowhere.
+fn until_logged_out(response: Response, tokens: Tokens, cookie: Option<String>) -> Response {
+    let kind = response.headers().get(header::CONTENT_TYPE).map(as_text);
+    let is_stream = kind.is_some_and(|kind| kind.starts_with("text/event-stream"));
+    let cookie = cookie.filter(|cookie| tokens.logins().caller(cookie).is_some());
+    let (Some(cookie), true) = (cookie, is_stream) else {
+        return response;
+    };
+    let over = async move { tokens.logins().over(&cookie).await };
+    response.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(over))))
 }
 
 /// The same care for every answer, whoever gave it.

@@ -11,6 +11,7 @@ use std::{
 
 use engine::{Caller, EngineError, Keep, Records, Rights, Which};
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 use tracing::warn;
 
 use crate::{
@@ -34,6 +35,8 @@ const KIND: &str = "login";
 pub(crate) struct Logins {
     records: Records,
     inner: Mutex<Inner>,
+    /// Tells whoever reads on behalf of a browser that some login has ended.
+    ended: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -75,6 +78,7 @@ impl Logins {
         let logins = Self {
             records,
             inner: Mutex::default(),
+            ended: watch::Sender::new(()),
         };
         for row in rows {
             match SecretHash::from_text(&row.id) {
@@ -117,6 +121,7 @@ impl Logins {
         let cookie = secret::fresh();
         let (browser, oldest) = self.trade(code, &cookie)?;
         if let Some(oldest) = oldest {
+            self.ended.send_replace(());
             self.drop_record(&oldest.hash.to_text()).await;
         }
         let kept = Kept {
@@ -165,6 +170,30 @@ impl Logins {
         found.map(|browser| browser.caller.clone())
     }
 
+    /// Waits until the login is over, in whatever way: a stream that it opened is.
+    pub(crate) async fn over(&self, cookie: &str) {
+        let hash = SecretHash::of(cookie);
+        let mut ended = self.ended.subscribe();
+        loop {
+            let until = {
+                let inner = self.lock();
+                let mut browsers = inner.browsers.iter();
+                browsers
+                    .find(|browser| browser.hash.is(&hash))
+                    .map(|browser| browser.until)
+            };
+            let left = until.map_or(0, |until| until.saturating_sub(now()));
+            let Ok(left @ 1..) = u64::try_from(left) else {
+                return;
+            };
+            tokio::select! {
+                // The sender is ours, so it cannot be gone.
+                _ = ended.changed() => {}
+                () = tokio::time::sleep(Duration::from_millis(left)) => {}
+            }
+        }
+    }
+
     /// Ends one browser's login.
     pub(crate) async fn log_out(&self, cookie: &str) {
         let hash = SecretHash::of(cookie);
@@ -184,6 +213,7 @@ impl Logins {
             inner.browsers = kept;
             ended
         };
+        self.ended.send_replace(());
         for browser in ended {
             self.drop_record(&browser.hash.to_text()).await;
         }
