@@ -76,7 +76,7 @@ async function one(place, id) {
   });
   const acts = make("div", { class: "acts" }, state,
     make("button", { class: "danger", onclick: attempt(async () => {
-      if (!confirm("End this conversation? Its history stays.")) return;
+      if (!confirm("End this conversation? What was said in it stays in the journal.")) return;
       await remove(path);
       location.hash = "/sessions";
     }) }, "End"));

@@ -106,4 +106,75 @@ browse(async ({ page, link }) => {
     await body.getByText("snake_case_name").waitFor();
     equal(await body.locator("td").first().innerText(), "1 | 2", "a cell");
   });
+
+  const open = page.locator(".said.ask:not(.settled)");
+  await step("what is told only with the permission is in view, and letters that hide are named", async () => {
+    await send("split");
+    await open.locator(".diff", { hasText: "/etc/cron.d/[U+200B]backup" }).waitFor();
+    await open.locator(".diff .plus", { hasText: "rm -rf / [U+202E]# safe" }).waitFor();
+    await open.getByRole("button", { name: "Deny [U+202E]wolla" }).waitFor();
+    await open.getByRole("button", { name: "No" }).click();
+    await page.getByText("Answered by dashboard: No.").last().waitFor();
+  });
+
+  await step("a line of a long file is a change of one line, and a long word fits a telephone", async () => {
+    await send("long");
+    await open.locator(".diff", { hasText: "+1 −1" }).waitFor();
+    await part(page, "Asks");
+    await page.setViewportSize({ width: 360, height: 780 });
+    await main.getByRole("listitem").filter({ hasText: "run --config" }).waitFor();
+    await faults(page, "a long word in an ask");
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await main.getByRole("button", { name: "No" }).click();
+    await page.getByText("Nothing waits for you").waitFor();
+    await page.goBack();
+    await open.waitFor({ state: "detached" });
+  });
+
+  await step("a form without fields is accepted or declined", async () => {
+    await send("go");
+    await open.getByRole("button", { name: "Accept" }).click();
+    await told('told {"action":"accept","content":{}}');
+    await send("go");
+    await open.getByRole("button", { name: "Decline" }).click();
+    await told('told {"action":"decline"}');
+  });
+
+  await step("a field that is left out is left out, and a pattern is looked for anywhere", async () => {
+    await send("force");
+    await open.getByRole("button", { name: "Answer" }).click();
+    await page.waitForFunction(() => [...document.querySelectorAll(".said.agent")].filter((said) => said.innerText.includes('"content":{}')).length === 2);
+    await send("version");
+    await open.getByLabel("version").fill("v12.3");
+    await open.getByLabel("why").fill("because");
+    await open.getByRole("button", { name: "Answer" }).click();
+    await told('"version":"v12.3"');
+  });
+
+  await step("several are chosen with boxes", async () => {
+    await send("checks");
+    await open.getByRole("group", { name: "Checks" }).waitFor();
+    await open.getByRole("button", { name: "Answer" }).click();
+    await page.getByRole("alert").getByText("checks has fewer than 1").waitFor();
+    await open.getByLabel("lint").check();
+    await open.getByLabel("build").check();
+    await faults(page, "a choice of several");
+    await open.getByRole("button", { name: "Answer" }).click();
+    await told('"checks":["lint","build"]');
+  });
+
+  await step("a text that goes too deep is shown, and what comes after it", async () => {
+    const before = await page.locator(".notice.end").count();
+    await send("deep");
+    await page.waitForFunction((count) => document.querySelectorAll(".notice.end").length > count, before);
+    await told("after it");
+    await page.getByRole("status").filter({ hasText: "ready" }).waitFor();
+  });
+
+  await step("what turns used is counted", async () => {
+    await part(page, "Usage");
+    const card = main.getByRole("listitem").filter({ hasText: "talker" });
+    await card.getByText(/\d+00 tokens in · \d+ out/).waitFor();
+    await card.getByRole("img", { name: /^Tokens: \d+ in/ }).waitFor();
+  });
 });
