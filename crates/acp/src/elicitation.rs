@@ -122,7 +122,9 @@ impl Form {
     fn schema(&self, schema: &Value) -> Option<String> {
         match self {
             Form::Field { text: true, .. } | Form::Address => None,
-            Form::Consent => Some(json!({ "type": "object", "properties": {} }).to_string()),
+            Form::Consent => schema
+                .is_object()
+                .then(|| json!({ "type": "object", "properties": {} }).to_string()),
             Form::Field { .. } | Form::Object => schema.is_object().then(|| schema.to_string()),
         }
     }
@@ -206,6 +208,9 @@ mod tests {
         assert!(!schema(json!({ "answer": { "type": "string" } })));
         assert!(schema(json!({ "answer": { "type": "boolean" } })));
         assert!(schema(json!({ "a": {}, "b": {} })));
-        assert!(schema(json!({})), "that there is nothing to fill in is told");
+        assert!(
+            schema(json!({})),
+            "that there is nothing to fill in is told"
+        );
     }
 }

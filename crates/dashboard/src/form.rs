@@ -183,11 +183,7 @@ mod tests {
             r#"{"checks":["lint","bogus"]}"#,
             Some(r#"one of checks is none of "lint", "test""#),
         );
-        check(
-            checks,
-            r#"{"checks":[]}"#,
-            Some("checks has fewer than 1"),
-        );
+        check(checks, r#"{"checks":[]}"#, Some("checks has fewer than 1"));
         check(
             checks,
             r#"{"checks":["lint","test","lint"]}"#,

@@ -128,7 +128,9 @@ pub(crate) struct Sent(Arc<Mutex<VecDeque<(String, String, TurnId)>>>);
 impl Sent {
     fn turn(&self, session: &str, key: &str) -> Option<TurnId> {
         let sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = sent.iter().find(|(of, with, _)| of == session && with == key);
+        let found = sent
+            .iter()
+            .find(|(of, with, _)| of == session && with == key);
         found.map(|(_, _, turn)| *turn)
     }
 

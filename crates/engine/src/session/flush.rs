@@ -97,11 +97,13 @@ fn journal_entry(session: &str, agent: &Name, event: &Event, spent: &Spent) -> O
         | EventKind::Usage(_)
         | EventKind::Other { .. } => return None,
     };
-    let mut body = serde_json::to_value(&event.kind).expect("an event has only text keys");
-    if let (EventKind::TurnEnded { .. }, Some(usage)) = (&event.kind, spent.usage()) {
-        body["usage"] = serde_json::json!(usage);
-    }
-    let mut body = body.to_string();
+    let mut body = match (&event.kind, spent.usage()) {
+        (EventKind::TurnEnded { turn, stop }, Some(usage)) => serde_json::json!({
+            "type": "turn-ended", "turn": turn, "stop": stop, "usage": usage,
+        })
+        .to_string(),
+        (kind, _) => serde_json::to_string(kind).expect("an event has only text keys"),
+    };
     if body.len() > BODY_MAX {
         let cut = (0..=BODY_MAX)
             .rev()

@@ -271,7 +271,11 @@ fn a_link_that_was_followed_from_another_site_goes_on_by_itself() {
     let opened = browser.call("GET", path, &person, None);
     assert_eq!(opened.status, 200, "{opened:?}");
     assert!(opened.header("set-cookie").contains("SameSite=Strict"));
-    assert!(opened.text.contains("http-equiv=\"refresh\" content=\"0; url=/\""));
+    assert!(
+        opened
+            .text
+            .contains("http-equiv=\"refresh\" content=\"0; url=/\"")
+    );
     assert_eq!(opened.header("cache-control"), "no-store");
 }
 
