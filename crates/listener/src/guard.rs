@@ -9,19 +9,19 @@ use std::{
 };
 
 use axum::{
-    body::{Body, HttpBody},
+    body::HttpBody,
     extract::{ConnectInfo, Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use engine::{Caller, Rights, TokenId};
-use futures_util::StreamExt as _;
 
 use crate::{
     Refusal, Tokens, Trust,
     audit::{Act, Audit},
     hosts::Hosts,
+    login,
     rate::{Pace, RateLimit},
     welcome,
 };
@@ -223,9 +223,9 @@ pub(crate) async fn guard(
     if let Some(token) = token.flatten() {
         request.extensions_mut().insert(token);
     }
-    let login = with_cookie(&request);
+    let cookie = with_cookie(&request);
     let response = next.run(request).await;
-    let response = until_logged_out(response, guard.tokens.clone(), login);
+    let response = login::bound(response, guard.tokens.clone(), cookie);
     let status = response.status();
     // Whoever makes up sessions is a stranger who hammers.
     if is_continued
@@ -253,18 +253,6 @@ fn with_cookie(request: &Request) -> Option<String> {
         Shown::Cookie(cookie) => Some(cookie),
         Shown::Token(_) | Shown::Nothing => None,
     }
-}
-
-/// A stream that a browser opened ends with its login: whoever is logged out reads on nowhere.
-fn until_logged_out(response: Response, tokens: Tokens, cookie: Option<String>) -> Response {
-    let kind = response.headers().get(header::CONTENT_TYPE).map(as_text);
-    let is_stream = kind.is_some_and(|kind| kind.starts_with("text/event-stream"));
-    let cookie = cookie.filter(|cookie| tokens.logins().caller(cookie).is_some());
-    let (Some(cookie), true) = (cookie, is_stream) else {
-        return response;
-    };
-    let over = async move { tokens.logins().over(&cookie).await };
-    response.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(over))))
 }
 
 /// The same care for every answer, whoever gave it.

@@ -9,12 +9,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use axum::{body::Body, http::header, response::Response};
 use engine::{Caller, EngineError, Keep, Records, Rights, Which};
+use futures_util::StreamExt as _;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tracing::warn;
 
 use crate::{
+    Tokens,
     secret::{self, SecretHash},
     tokens::now,
 };
@@ -228,6 +231,19 @@ impl Logins {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A stream that a browser opened ends with its login: whoever is logged out reads on nowhere.
+pub(crate) fn bound(response: Response, tokens: Tokens, cookie: Option<String>) -> Response {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok());
+    let is_stream = kind.is_some_and(|kind| kind.starts_with("text/event-stream"));
+    let cookie = cookie.filter(|cookie| tokens.logins().caller(cookie).is_some());
+    let (Some(cookie), true) = (cookie, is_stream) else {
+        return response;
+    };
+    let over = async move { tokens.logins().over(&cookie).await };
+    response.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(over))))
 }
 
 /// Adds one, and gives the one that made room for it.

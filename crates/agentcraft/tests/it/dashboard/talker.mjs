@@ -67,7 +67,7 @@ const prompts = {
     say(`told ${JSON.stringify(result)}`);
   },
   async long(say, sessionId) {
-    const toolCall = { toolCallId: "l1", title: WIDE, kind: "edit", status: "pending", content: [{ type: "diff", path: "/work/long.txt", oldText: long(-1), newText: long(600) }] };
+    const toolCall = { toolCallId: "l1", title: WIDE, kind: "edit", status: "pending", content: [{ type: "diff", path: "/srv/long.txt", oldText: long(-1), newText: long(600) }] };
     const { result } = await call("session/request_permission", { sessionId, toolCall, options: YES_NO });
     say(`told ${JSON.stringify(result)}`);
   },
