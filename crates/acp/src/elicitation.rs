@@ -30,6 +30,8 @@ enum Form {
     Field { name: String, text: bool },
     /// The answer is the whole object.
     Object,
+    /// Nothing is to be filled in: it is agreed to, or not.
+    Consent,
     /// An address to open; any answer says that it was.
     Address,
 }
@@ -115,14 +117,20 @@ impl Form {
                     text: plain && property["type"] == "string",
                 }
             }
-            (None, _) | (Some(_), Some(_)) => Form::Object,
+            (None, _) => Form::Consent,
+            (Some(_), Some(_)) => Form::Object,
         }
     }
 
     /// The schema, where the answer is more than a line of text.
     fn schema(&self, schema: &Value) -> Option<String> {
-        let line = matches!(self, Form::Field { text: true, .. } | Form::Address);
-        (!line && schema.is_object()).then(|| schema.to_string())
+        match self {
+            Form::Field { text: true, .. } | Form::Address => None,
+            Form::Consent => schema
+                .is_object()
+                .then(|| json!({ "type": "object", "properties": {} }).to_string()),
+            Form::Field { .. } | Form::Object => schema.is_object().then(|| schema.to_string()),
+        }
     }
 
     /// What the agent gets for an answer; nothing if it cannot be made to fit.
@@ -131,10 +139,12 @@ impl Form {
         let parsed: Option<Value> = serde_json::from_str(text).ok();
         match (self, parsed) {
             (Form::Field { name, text: true }, _) => Some(field(name, text.into())),
-            (Form::Object, Some(Value::Object(object))) => Some(object),
-            (Form::Object | Form::Address, _) => None,
+            (Form::Object | Form::Consent, Some(Value::Object(object))) => Some(object),
+            (Form::Consent, _) if is_yes(text) => Some(Map::new()),
+            (Form::Object | Form::Consent | Form::Address, _) => None,
+            // An object without any field leaves out the only one.
             (Form::Field { name, .. }, Some(Value::Object(object)))
-                if object.contains_key(name) =>
+                if object.is_empty() || object.contains_key(name) =>
             {
                 Some(object)
             }
@@ -143,6 +153,13 @@ impl Form {
             }
         }
     }
+}
+
+/// Whether somebody agrees. Whatever else is said to a question that has nothing to fill in is a no.
+fn is_yes(text: &str) -> bool {
+    const YES: [&str; 6] = ["yes", "y", "ok", "okay", "accept", "true"];
+    let said = text.trim();
+    YES.iter().any(|yes| said.eq_ignore_ascii_case(yes))
 }
 
 #[cfg(test)]
@@ -179,6 +196,11 @@ mod tests {
             json!({ "a": "x", "b": "y" }),
         );
         check(two, "x", json!(null));
+        let optional = json!({ "force": { "type": "boolean" } });
+        check(optional, "{}", json!({}));
+        check(json!({}), "{}", json!({}));
+        check(json!({}), "Yes", json!({}));
+        check(json!({}), "no, wait", json!(null));
     }
 
     #[test]
@@ -190,5 +212,9 @@ mod tests {
         assert!(!schema(json!({ "answer": { "type": "string" } })));
         assert!(schema(json!({ "answer": { "type": "boolean" } })));
         assert!(schema(json!({ "a": {}, "b": {} })));
+        assert!(
+            schema(json!({})),
+            "that there is nothing to fill in is told"
+        );
     }
 }

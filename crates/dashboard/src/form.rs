@@ -10,6 +10,9 @@ pub(crate) fn mistake(schema: &str, text: &str) -> Option<String> {
     let schema: Value = serde_json::from_str(schema).ok()?;
     let properties = schema["properties"].as_object()?;
     let parsed: Option<Value> = serde_json::from_str(text).ok();
+    if properties.is_empty() && !matches!(parsed, Some(Value::Object(_))) {
+        return Some("there is nothing to fill in: accept it with {}, or decline".to_owned());
+    }
     let mut names = properties.keys();
     match (parsed, names.next(), names.next()) {
         (Some(Value::Object(fields)), _, _) => wrong_field(&schema, properties, &fields),
@@ -67,6 +70,9 @@ fn wrong_value(name: &str, property: &Value, value: &Value) -> Option<String> {
         let choices: Vec<String> = choices.iter().map(|choice| choice.to_string()).collect();
         return Some(format!("{name} is none of {}", choices.join(", ")));
     }
+    if let Some(items) = value.as_array() {
+        return wrong_items(name, property, items);
+    }
     let number = value.as_f64()?;
     let (least, most) = (&property["minimum"], &property["maximum"]);
     if least.as_f64().is_some_and(|least| number < least) {
@@ -78,12 +84,30 @@ fn wrong_value(name: &str, property: &Value, value: &Value) -> Option<String> {
     None
 }
 
+/// A choice of several: each of them, and how many there are.
+fn wrong_items(name: &str, property: &Value, items: &[Value]) -> Option<String> {
+    let count = u64::try_from(items.len()).unwrap_or(u64::MAX);
+    let (least, most) = (&property["minItems"], &property["maxItems"]);
+    if least.as_u64().is_some_and(|least| count < least) {
+        return Some(format!("{name} has fewer than {least}"));
+    }
+    if most.as_u64().is_some_and(|most| count > most) {
+        return Some(format!("{name} has more than {most}"));
+    }
+    let each = &property["items"];
+    items
+        .iter()
+        .find_map(|item| wrong_value(&format!("one of {name}"), each, item))
+}
+
 /// What it must be one of, if it must.
 fn choices(property: &Value) -> Vec<&Value> {
     if let Some(words) = property["enum"].as_array() {
         return words.iter().collect();
     }
-    let titled = property["oneOf"].as_array();
+    let titled = ["oneOf", "anyOf"]
+        .iter()
+        .find_map(|key| property[*key].as_array());
     let titled = titled.into_iter().flatten();
     titled.filter_map(|choice| choice.get("const")).collect()
 }
@@ -147,6 +171,33 @@ mod tests {
         let count = r#"{"properties":{"count":{"type":"integer"}}}"#;
         check(count, "3", None);
         check(count, "three", Some("count is not of the type integer"));
+    }
+
+    #[test]
+    fn a_choice_of_several_is_checked_one_by_one() {
+        let checks = r#"{"type":"object","required":["checks"],"properties":{"checks":{
+            "type":"array","minItems":1,"maxItems":2,"items":{"type":"string","enum":["lint","test"]}}}}"#;
+        check(checks, r#"{"checks":["lint","test"]}"#, None);
+        check(
+            checks,
+            r#"{"checks":["lint","bogus"]}"#,
+            Some(r#"one of checks is none of "lint", "test""#),
+        );
+        check(checks, r#"{"checks":[]}"#, Some("checks has fewer than 1"));
+        check(
+            checks,
+            r#"{"checks":["lint","test","lint"]}"#,
+            Some("checks has more than 2"),
+        );
+    }
+
+    #[test]
+    fn a_form_without_fields_is_accepted_or_declined() {
+        let nothing = r#"{"type":"object","properties":{}}"#;
+        check(nothing, "{}", None);
+        let words = Some("there is nothing to fill in: accept it with {}, or decline");
+        check(nothing, "yes", words);
+        check(nothing, "[]", words);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use axum::extract::{Query, State};
-use engine::{JournalQuery, JournalRow};
+use engine::{EngineError, JournalQuery, JournalRow};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -19,6 +19,12 @@ const LINES_MAX: u32 = 1_000;
 /// Lines that usage is counted from.
 const USAGE_LINES: u32 = 20_000;
 
+/// Lines in which news are looked for, one after the other.
+const NEWS_LINES: [u32; 3] = [60, 600, 6_000];
+
+/// What lines of who asked for what at the port begin with.
+const AUDIT: &str = "audit.";
+
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 #[derive(Debug, Deserialize)]
@@ -28,6 +34,8 @@ pub(crate) struct Search {
     session: Option<String>,
     kind: Option<String>,
     text: Option<String>,
+    /// Without who asked for what at the port: of a busy page that is nearly everything.
+    news: bool,
     limit: u32,
 }
 
@@ -38,6 +46,7 @@ impl Default for Search {
             session: None,
             kind: None,
             text: None,
+            news: false,
             limit: LINES,
         }
     }
@@ -48,19 +57,46 @@ pub(crate) async fn search(
     Query(search): Query<Search>,
 ) -> Answer {
     let given = |text: Option<String>| text.filter(|text| !text.is_empty());
-    let rows = config
-        .engine
-        .journal(JournalQuery {
-            agent: given(search.agent),
-            session: given(search.session),
-            kind_prefix: given(search.kind),
-            contains: given(search.text),
-            limit: Some(search.limit.clamp(1, LINES_MAX)),
-            ..JournalQuery::default()
-        })
-        .await?;
+    let limit = search.limit.clamp(1, LINES_MAX);
+    let query = JournalQuery {
+        agent: given(search.agent),
+        session: given(search.session),
+        kind_prefix: given(search.kind),
+        contains: given(search.text),
+        limit: Some(limit),
+        ..JournalQuery::default()
+    };
+    let rows = match search.news {
+        true => news(&config, query, limit).await?,
+        false => config.engine.journal(query).await?,
+    };
     let lines: Vec<Value> = rows.iter().rev().map(line).collect();
     json_of(&lines)
+}
+
+/// The newest lines that are no audit, looked for further and further back.
+async fn news(
+    config: &Config,
+    query: JournalQuery,
+    limit: u32,
+) -> Result<Vec<JournalRow>, EngineError> {
+    let mut found = Vec::new();
+    for looked_at in NEWS_LINES {
+        let query = JournalQuery {
+            limit: Some(looked_at),
+            ..query.clone()
+        };
+        let rows = config.engine.journal(query).await?;
+        let is_all = u32::try_from(rows.len()).is_ok_and(|count| count < looked_at);
+        found = rows;
+        found.retain(|row| !row.kind.starts_with(AUDIT));
+        let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
+        found.drain(..found.len().saturating_sub(wanted));
+        if is_all || found.len() == wanted {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 /// A line as the page reads it.

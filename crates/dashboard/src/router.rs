@@ -89,18 +89,33 @@ pub fn router(config: Config) -> Router {
         .route("/api/records/{kind}", get(records::list))
         .route("/api/stream", get(stream::follow))
         .layer(Extension(watchers))
+        .layer(Extension(sessions::Sent::default()))
         .layer(Extension(stream::Daemon::now()))
         .layer(middleware::from_fn(only_with_the_right))
         .with_state(state)
 }
 
+/// Kinds of agents without a process of their own: they are ready as they are, and never run.
+const WITHOUT_PROCESS: [&str; 6] = [
+    "workflow",
+    "peer",
+    "delegation",
+    "a2a",
+    "openai-compatible",
+    "command",
+];
+
 async fn overview(State(config): State<Arc<Config>>) -> Answer {
     let agents = config.engine.agents();
+    let runnable = agents
+        .iter()
+        .filter(|agent| !WITHOUT_PROCESS.contains(&agent.backend_type.as_str()));
     let sessions = config.engine.sessions().list(None);
     json_of(&json!({
         "name": config.name,
         "version": config.version,
         "agents": agents.len(),
+        "runnable": runnable.count(),
         "running": agents.iter().filter(|agent| agent.status == "running").count(),
         "sessions": sessions.len(),
         "busy": sessions.iter().filter(|session| session.busy).count(),

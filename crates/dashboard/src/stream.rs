@@ -19,6 +19,7 @@ use axum::{
         sse::{Event, KeepAlive},
     },
 };
+use domain::turn::Event as TurnEvent;
 use engine::{EventReader, JournalQuery};
 use futures_util::{Stream, stream};
 use serde::Deserialize;
@@ -32,6 +33,9 @@ use crate::{
 
 /// Lines taken from the journal at a time.
 const LINES: u32 = 500;
+
+/// Events of a session that are sent in one go, where so many are there: a long conversation is read in few steps.
+const AT_ONCE: usize = 256;
 
 /// How often something is sent at least, so that both ends notice a line that is dead. It is an event that the page sees;
 /// the page gives up on a line that says nothing for twice as long and a little.
@@ -90,6 +94,8 @@ struct Follower {
     growth: tokio::sync::watch::Receiver<u64>,
     reader: Option<EventReader>,
     place: Place,
+    /// The journal has not been looked at yet: the page may have been away.
+    is_behind: bool,
     _page: Page,
 }
 
@@ -133,6 +139,7 @@ pub(crate) async fn follow(
         config,
         reader,
         place,
+        is_behind: true,
         _page: page,
     };
     let greeting = follower.event(greeting, daemon.to_string());
@@ -170,24 +177,45 @@ impl Follower {
     /// The next events in order; nothing when the stream is over.
     async fn next(&mut self) -> Option<Vec<Event>> {
         let stop = self.config.tasks.stop();
-        let lines = self.lines().await;
-        if !lines.is_empty() {
-            return Some(lines);
+        // The journal is asked only when it has grown: a look for every word of a session would cost more than the word.
+        if self.is_behind || self.growth.has_changed().ok()? {
+            self.is_behind = false;
+            let lines = self.lines().await;
+            if !lines.is_empty() {
+                return Some(lines);
+            }
         }
         tokio::select! { biased;
             () = stop.cancelled() => None,
-            event = next_of(&mut self.reader) => match event {
-                Some((seq, text)) => {
-                    self.place.event = seq;
-                    Some(vec![self.event("session", text)])
-                }
+            event = next_of(&mut self.reader) => Some(match event {
+                Some(event) => self.told(event).await,
                 None => {
                     self.reader = None; // The journal goes on.
-                    Some(vec![self.event("over", "{}".to_owned())])
+                    vec![self.event("over", "{}".to_owned())]
                 }
-            },
-            changed = self.growth.changed() => changed.ok().map(|()| Vec::new()),
+            }),
+            changed = self.growth.changed() => changed.ok().map(|()| {
+                self.is_behind = true;
+                Vec::new()
+            }),
         }
+    }
+
+    /// An event of the session, and those behind it that are there already.
+    async fn told(&mut self, first: Arc<TurnEvent>) -> Vec<Event> {
+        let mut events = Vec::new();
+        let mut next = Some(first);
+        while let Some(event) = next {
+            self.place.event = event.seq;
+            let text = serde_json::to_string(&*event).unwrap_or_default();
+            events.push(self.event("session", text));
+            next = match &mut self.reader {
+                // What cannot be read now is asked for once more, and told there.
+                Some(reader) if events.len() < AT_ONCE => reader.try_next().await.ok().flatten(),
+                Some(_) | None => None,
+            };
+        }
+        events
     }
 
     async fn lines(&mut self) -> Vec<Event> {
@@ -221,14 +249,10 @@ impl Follower {
 }
 
 /// The next event of the session; never without one.
-async fn next_of(reader: &mut Option<EventReader>) -> Option<(u64, String)> {
+async fn next_of(reader: &mut Option<EventReader>) -> Option<Arc<TurnEvent>> {
     match reader {
         None => std::future::pending().await,
-        Some(reader) => {
-            let event = reader.next().await.ok().flatten()?;
-            let text = serde_json::to_string(&*event).unwrap_or_default();
-            Some((event.seq, text))
-        }
+        Some(reader) => reader.next().await.ok().flatten(),
     }
 }
 

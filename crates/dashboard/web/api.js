@@ -6,17 +6,17 @@ const LOOK_MS = 30000, ACT_MS = 120000;
 /** How long the stream may be silent: the node says something each 15 seconds. And how long it may take to open. */
 const SILENCE_MS = 40000, OPEN_MS = 10000;
 
-/** Ends every look under way. */
-let looks = new AbortController();
+/** Ends everything under way, on a line that is dead: nobody would ever hear how it went. */
+let line = new AbortController();
 export function hangUp() {
-  looks.abort();
-  looks = new AbortController();
+  line.abort();
+  line = new AbortController();
 }
 
 /** Asks the node; gives JSON or throws with words for people. */
 export async function ask(method, path, body, patience = method === "GET" ? LOOK_MS : ACT_MS) {
   const end = AbortSignal.timeout(patience);
-  const options = { method, headers: {}, signal: method === "GET" ? AbortSignal.any([end, looks.signal]) : end };
+  const options = { method, headers: {}, signal: AbortSignal.any([end, line.signal]) };
   if (body !== undefined) {
     options.headers["content-type"] = "application/json";
     options.body = JSON.stringify(body);
@@ -26,7 +26,9 @@ export async function ask(method, path, body, patience = method === "GET" ? LOOK
     answer = await fetch(path, options);
     text = await answer.text();
   } catch (error) {
-    throw new Error(["TimeoutError", "AbortError"].includes(error.name) ? "The node does not answer in time. The line may be dead." : "The node does not answer. It may have stopped.");
+    const isLate = ["TimeoutError", "AbortError"].includes(error.name);
+    const heard = method === "GET" ? "" : " Whether it heard this is not known.";
+    throw Object.assign(new Error((isLate ? "The node does not answer in time. The line may be dead." : "The node does not answer. It may have stopped.") + heard), { isCut: error.name === "AbortError" });
   }
   if (answer.status === 401) throw Object.assign(new Error("You are not logged in any more. Run: agentcraft dashboard"), { isLogin: true });
   let value = null;

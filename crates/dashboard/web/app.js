@@ -35,6 +35,10 @@ const SAY_MS = 8000, GATHER_MS = 150, AGAIN_MS = 1500, BEAT_MS = 1000;
 /** How long a page may be hidden before it lets go of its stream, and how long it is waited for a node that may be gone. */
 const HIDDEN_MS = 2000, THERE_MS = 4000;
 
+/** How long something may take before it is told that it is under way, and how often it is looked whether somebody has logged
+ * in anew, in another window of this browser. */
+const SLOW_MS = 1000, LOGIN_MS = 15000;
+
 /** Connections that a browser has to a node: on a line that died each of them may be dead. */
 const CONNECTIONS = 6;
 
@@ -46,6 +50,8 @@ let stream = null;
 let isBroken = false;
 /** The stream is closed and will be begun anew; nobody sees the page and it has let go of its stream. */
 let isReturning = false, isAway = false;
+/** Nobody is logged in; and how often it was begun to wait for the node. */
+let isOut = false, waits = 0;
 
 /** Says what went wrong, for a while. */
 export function say(error) {
@@ -60,22 +66,43 @@ export const attempt = (act) => async (event) => {
   const place = event?.currentTarget;
   if (place?.getAttribute("aria-busy") === "true") return;
   place?.setAttribute("aria-busy", "true");
+  const words = make("p", {}, "Waiting for the node…");
+  const slow = setTimeout(() => document.getElementById("busy").append(words), SLOW_MS);
   try {
     await act(event);
   } catch (error) {
     say(error);
   } finally {
+    clearTimeout(slow);
+    words.remove();
     place?.removeAttribute("aria-busy");
   }
 };
 
+/** Whoever waits for the line. */
+let hopeful = [];
+
+/** Does something that may be done twice, once more on another line if this one dies under it. */
+export async function insist(act) {
+  try {
+    return await act();
+  } catch (error) {
+    if (!error.isCut) throw error;
+    if (isBroken) await new Promise((resolve) => hopeful.push(resolve));
+    return act();
+  }
+}
+
 function tell(state) {
   line.textContent = state;
   line.className = state === "connected" ? "" : "broken";
+  if (state !== "connected") return;
+  for (const resolve of hopeful) resolve();
+  hopeful = [];
 }
 
 function connect(view, number) {
-  isReturning = false;
+  isReturning = isOut = false;
   stream?.close();
   stream = follow({
     session: view.session,
@@ -101,18 +128,29 @@ function connect(view, number) {
   });
 }
 
-function again(view, number, tries = 1) {
+function again(view, number, tries = 1, pause = AGAIN_MS) {
   isReturning = true;
+  const mine = waits += 1;
   setTimeout(async () => {
+    if (mine !== waits) return; // It was tried sooner.
     if (number !== opened || isAway) return;
     try {
       await Promise.any(Array.from({ length: tries }, () => get("/api/overview", THERE_MS)));
       if (number === opened && !isAway) connect(view, number);
     } catch ({ errors }) {
-      tell(errors.some(({ isLogin }) => isLogin) ? "logged out: run agentcraft dashboard" : "reconnecting");
+      if (errors.some(({ isLogin }) => isLogin)) return leave();
+      tell("reconnecting");
       again(view, number, tries);
     }
-  }, AGAIN_MS);
+  }, pause);
+}
+
+/** Nobody is logged in here any more: nothing is asked for until somebody is. */
+function leave() {
+  stream?.close();
+  isBroken = isOut = true;
+  tell("logged out: run agentcraft dashboard");
+  again(current, opened, 1, LOGIN_MS);
 }
 
 let planned = null;
@@ -122,8 +160,9 @@ function soon() {
     try {
       await Promise.all([current.update?.(), count()]);
     } catch (error) {
+      if (error.isLogin && !isOut) leave();
       // The line says it already while it is broken.
-      if (!isBroken) say(error);
+      else if (!isBroken) say(error);
     }
   }, GATHER_MS);
 }
@@ -195,6 +234,7 @@ document.addEventListener("visibilitychange", () => {
   if (document.hidden) return hide();
   seen?.abort();
   if (isAway) comeBack();
+  else if (isOut) again(current, opened, 1, 0);
   else if (stream?.isDead()) reconnect();
 });
 addEventListener("online", reconnect);
@@ -216,6 +256,7 @@ async function open() {
     view = (await show(place, rest)) ?? {};
   } catch (error) {
     fill(place, make("h1", {}, title), make("p", { class: "empty" }, error.message));
+    view = { update: () => retry(number, place, show, rest) };
   }
   if (number !== opened) return; // Somebody went on meanwhile.
   current = view;
@@ -225,10 +266,29 @@ async function open() {
   if (!isAway) connect(current, number);
 }
 
+/** A part that could not be shown, while the node was away or before there was anything, is shown as soon as it can be. */
+async function retry(number, before, show, rest) {
+  const place = make("div", {});
+  let view;
+  try {
+    view = (await show(place, rest)) ?? {};
+  } catch (error) {
+    if (error.isLogin) throw error;
+    const said = before.querySelector(".empty");
+    if (said && said.textContent !== error.message) said.textContent = error.message;
+    return;
+  }
+  if (number !== opened) return;
+  current = view;
+  fill(main, place);
+  // Its session is followed from here on; the other parts live from the stream that is there.
+  if (view.session && !isAway) connect(view, number);
+}
+
 // A page that nobody sees looks at nothing.
 let isLooking = false;
 setInterval(async () => {
-  if (stream?.isDead()) reconnect();
+  if (!isOut && stream?.isDead()) reconnect();
   if (document.hidden || isBroken || isLooking) return;
   isLooking = true;
   try {

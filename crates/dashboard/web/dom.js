@@ -1,12 +1,20 @@
 // Making elements: text is always text, never markup, so nothing an agent says can run here.
 
-const put = (children) => children.flat(4).filter((child) => child != null && child !== false);
+/** Puts children in one by one: a text of an agent may be more parts than a call takes arguments. */
+function put(element, children) {
+  for (const child of children.flat(Infinity)) if (child != null && child !== false) element.append(child);
+}
+
+/** Letters that change how others look, or are not seen at all, are named: what is approved is what is read. Pictures that are
+ * made of several letters stay whole. */
+export const visible = (text) => String(text).replace(/(\p{Extended_Pictographic}\ufe0f?(?:\u200d(?=\p{Extended_Pictographic}))?)|[\p{Cf}\p{Default_Ignorable_Code_Point}\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029]/gu,
+  (letter, picture) => picture ?? `[U+${letter.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}]`);
 
 /** An element with attributes, listeners (`on…`) and children: elements, texts, or nothing. */
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   apply(element, attributes);
-  element.append(...put(children));
+  put(element, children);
   return element;
 }
 
@@ -14,7 +22,7 @@ export function make(tag, attributes = {}, ...children) {
 export function draw(tag, attributes = {}, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   apply(element, attributes);
-  element.append(...put(children));
+  put(element, children);
   return element;
 }
 
@@ -29,7 +37,8 @@ function apply(element, attributes) {
 
 /** Puts new children into an element. */
 export function fill(element, ...children) {
-  element.replaceChildren(...put(children));
+  element.replaceChildren();
+  put(element, children);
 }
 
 /** Shows a list that changes. An item that is as before keeps its element, and with it focus and what was typed. */
@@ -75,6 +84,9 @@ const TONES = {
   bad: ["crashed", "failed", "error", "expired", "offline", "interrupted", "rejected", "ended badly"],
   warn: ["awaiting", "waiting", "starting", "stopping", "in-progress", "input-required", "auth-required", "busy", "invited", "accepted"],
 };
+
+/** How a conversation is, in the same word wherever it is shown. */
+export const stateOf = ({ busy, state }) => (busy ? "busy" : { active: "ready", idle: "ready" }[state] ?? state);
 
 /** A state in a word, coloured and readable without colour. */
 export function tag(word) {

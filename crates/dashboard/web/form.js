@@ -1,6 +1,6 @@
 // Forms made from a JSON Schema: what a tool takes, and what a question wants to know.
 
-import { make } from "./dom.js";
+import { make, visible } from "./dom.js";
 
 /** Fields of a form; a schema with more is written as JSON by whoever knows what it means. */
 const FIELDS_MAX = 60;
@@ -16,32 +16,58 @@ function choices({ enum: words, enumNames, oneOf, anyOf, type }) {
   return type === "boolean" ? [[true, "yes"], [false, "no"]] : null;
 }
 
-function field([name, property], isRequired) {
+/** A pattern of JSON Schema may match anywhere, one of a browser must match the whole. */
+const anywhere = (pattern) => (pattern == null ? null : `.*(?:${pattern}).*`);
+
+/** A choice of several: a box for each. */
+function boxes([name, property], words, isRequired) {
+  const given = Array.isArray(property.default) ? property.default : [];
+  const box = ([value, word], index) => make("label", { class: "box" }, make("input", { type: "checkbox", name, value: String(index), checked: given.includes(value) }), visible(word));
+  return { label: make("fieldset", {}, make("legend", {}, title(name, property, isRequired)), words.map(box), about(property)),
+    read(form) {
+      const chosen = form.getAll(name).map((place) => words[Number(place)][0]);
+      return chosen.length || isRequired ? chosen : undefined;
+    } };
+}
+
+const title = (name, property, isRequired) => make("span", {}, visible(property.title ?? name), isRequired ? null : make("span", { class: "soft" }, " optional"));
+const about = ({ description }) => (description ? make("small", { class: "soft" }, visible(description)) : null);
+
+function field(entry, isRequired) {
+  const [name, property] = entry;
+  const several = property.type === "array" ? choices(property.items ?? {}) : null;
+  if (several) return { name, ...boxes(entry, several, isRequired) };
+  const { input, read } = control(entry, isRequired);
+  return { name, label: make("label", {}, title(name, property, isRequired), input, about(property)),
+    read(form) {
+      const text = String(form.get(name) ?? "");
+      return text === "" ? undefined : read(text);
+    } };
+}
+
+function control([name, property], isRequired) {
   const words = choices(property);
   const common = { name, required: isRequired, autocomplete: "off" };
   const given = property.default;
-  let entry, read;
   if (words) {
     // The value is the place in the list: choices may be of any type.
-    const options = words.map(([value, word], index) => make("option", { value: String(index), selected: given === value }, word));
-    entry = make("select", common, isRequired && given !== undefined ? null : make("option", { value: "" }, isRequired ? "choose" : "not given"), options);
-    read = (text) => words[Number(text)][0];
-  } else if (TYPES[property.type]) {
-    entry = make("input", { ...common, type: FORMATS[property.format] ?? TYPES[property.type], value: given ?? "", min: property.minimum, max: property.maximum,
-      minlength: property.minLength, maxlength: property.maxLength, pattern: property.pattern, step: property.type === "number" ? "any" : null });
-    read = (text) => (property.type === "string" ? text : Number(text));
-  } else {
-    entry = make("textarea", { ...common, rows: "2", placeholder: "JSON", spellcheck: "false", value: given === undefined ? "" : JSON.stringify(given) });
-    read = (text) => {
-      try {
-        return JSON.parse(text);
-      } catch {
-        throw new Error(`${name} is not JSON.`);
-      }
-    };
+    const options = words.map(([value, word], index) => make("option", { value: String(index), selected: given === value }, visible(word)));
+    return { input: make("select", common, isRequired && given !== undefined ? null : make("option", { value: "" }, isRequired ? "choose" : "not given"), options),
+      read: (text) => words[Number(text)][0] };
   }
-  return { name, read, label: make("label", {}, make("span", {}, property.title ?? name, isRequired ? null : make("span", { class: "soft" }, " optional")), entry,
-    property.description ? make("small", { class: "soft" }, property.description) : null) };
+  if (TYPES[property.type]) {
+    const input = make("input", { ...common, type: FORMATS[property.format] ?? TYPES[property.type], value: given ?? "", min: property.minimum, max: property.maximum,
+      minlength: property.minLength, maxlength: property.maxLength, pattern: anywhere(property.pattern), step: property.type === "number" ? "any" : null });
+    return { input, read: (text) => (property.type === "string" ? text : Number(text)) };
+  }
+  const input = make("textarea", { ...common, rows: "2", placeholder: "JSON", spellcheck: "false", value: given === undefined ? "" : JSON.stringify(given) });
+  return { input, read(text) {
+    try {
+      return JSON.parse(text);
+    } catch {
+      throw new Error(`${name} is not JSON.`);
+    }
+  } };
 }
 
 /** A field for each property of a schema. `labels` are to be put into a form, `read` gives what was filled in. */
@@ -52,8 +78,7 @@ export function fields(schema) {
     labels: all.map(({ label }) => label),
     read(form) {
       const given = new FormData(form);
-      const filled = all.filter(({ name }) => String(given.get(name) ?? "") !== "");
-      return Object.fromEntries(filled.map(({ name, read }) => [name, read(String(given.get(name)))]));
+      return Object.fromEntries(all.map(({ name, read }) => [name, read(given)]).filter(([, value]) => value !== undefined));
     },
   };
 }

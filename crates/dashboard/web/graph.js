@@ -2,7 +2,7 @@
 
 import { draw, make } from "./dom.js";
 
-const WIDTH = 168, HEIGHT = 46, ACROSS = 40, DOWN = 30, EDGE = 34, LETTERS = 19;
+const WIDTH = 168, HEIGHT = 46, ACROSS = 24, DOWN = 36, EDGE = 34, LETTERS = 19;
 /** A drawing of this width may shrink to a narrow window and still be read. */
 const FITS = 440;
 const SIGNS = { pending: "", "in-progress": "●", completed: "✓", failed: "✗" };
@@ -15,26 +15,32 @@ const ways = ({ next, failure, inner = [] }) => {
 };
 const following = (step) => [...new Set([...step.next, ...(step.failure ? [step.failure] : []), ...(step.inner ?? [])])];
 
-/** How far down each step is: one below the last that leads to it. Ways back do not count. */
+/** How far down each step is: one below the last that leads to it, and below everything inside that. Ways back do not count. */
 function layers(steps) {
   const known = new Map(steps.map((step) => [step.name, step]));
   const depth = new Map();
   const back = new Set();
-  const walk = (name, path) => {
-    for (const next of following(known.get(name))) {
+  const tall = (name, left = steps.length) => {
+    const inner = (known.get(name)?.inner ?? []).filter((part) => known.has(part));
+    return inner.length && left ? 1 + Math.max(...inner.map((part) => tall(part, left - 1))) : 0;
+  };
+  const walk = (name, path, level) => {
+    const step = known.get(name);
+    for (const next of following(step)) {
       if (!known.has(next)) continue;
+      const below = level + 1 + (step.inner?.includes(next) ? 0 : tall(name));
       if (path.has(next)) {
         back.add(`${name}\n${next}`);
-      } else if ((depth.get(next) ?? -1) < path.size) {
-        depth.set(next, path.size);
-        walk(next, new Set([...path, next]));
+      } else if ((depth.get(next) ?? -1) < below) {
+        depth.set(next, below);
+        walk(next, new Set([...path, next]), below);
       }
     }
   };
   for (const { name } of steps) {
     if (depth.has(name)) continue;
     depth.set(name, 0);
-    walk(name, new Set([name]));
+    walk(name, new Set([name]), 0);
   }
   return { depth, back };
 }
@@ -51,20 +57,22 @@ function places(steps, depth, edge) {
   return place;
 }
 
-function way(from, to, isBack) {
+/** Where ways of each kind run beside each other: in the gap between rows, and in the lane to the right of all steps. */
+const SHIFT = { next: [0, 10], failure: [6, 20], inner: [-6, 0] };
+
+/** A way leads from below a step to above the next one, and past the steps in between, never through one. */
+function way(from, to, kind, isBack, lane) {
   const middle = (at) => at.y + HEIGHT / 2;
   if (isBack) {
     const out = Math.max(4, from.x - 26);
     return `M ${from.x} ${middle(from)} C ${out} ${middle(from)}, ${out} ${middle(to)}, ${to.x - 3} ${middle(to)}`;
   }
-  const center = to.x + WIDTH / 2;
-  if (to.column > from.column) return `M ${from.x + WIDTH} ${middle(from)} H ${center - 10} Q ${center} ${middle(from)} ${center} ${middle(from) + 10} V ${to.y - 3}`;
-  if (to.row - from.row > 1 && to.column === from.column) {
-    const out = from.x + WIDTH + ACROSS / 2;
-    return `M ${from.x + WIDTH} ${middle(from)} C ${out + 8} ${middle(from)}, ${out + 8} ${middle(to)}, ${to.x + WIDTH + 3} ${middle(to)}`;
-  }
-  const start = from.x + WIDTH / 2;
-  return `M ${start} ${from.y + HEIGHT} C ${start} ${from.y + HEIGHT + DOWN / 2}, ${center} ${to.y - DOWN / 2}, ${center} ${to.y - 3}`;
+  const [gap, aside] = SHIFT[kind];
+  const start = from.x + WIDTH / 2 + gap * 2;
+  const center = to.x + WIDTH / 2 + gap * 2;
+  const [leaves, arrives] = [from.y + HEIGHT + DOWN / 2 + gap, to.y - DOWN / 2 + gap];
+  if (to.row - from.row === 1) return start === center ? `M ${start} ${from.y + HEIGHT} V ${to.y - 3}` : `M ${start} ${from.y + HEIGHT} V ${arrives} H ${center} V ${to.y - 3}`;
+  return `M ${start} ${from.y + HEIGHT} V ${leaves} H ${lane + aside} V ${arrives} H ${center} V ${to.y - 3}`;
 }
 
 const short = (text) => (text.length > LETTERS ? `${text.slice(0, LETTERS - 1)}…` : text);
@@ -85,12 +93,14 @@ export function graph(workflow) {
       draw("text", { class: "kind", x: x + 14, y: y + 36 }, step.kind), sign) }];
   }));
   const drawn = steps.flatMap((step) => ways(step).filter(({ name }) => place.has(name)).map((to) => ({ step, ...to })));
+  const lane = Math.max(...[...place.values()].map(({ x }) => x)) + WIDTH + ACROSS / 2;
   const lines = drawn.map(({ step, name, kind }) => draw("path", { class: `way ${kind}`,
-    d: way(place.get(step.name), place.get(name), back.has(`${step.name}\n${name}`)), "marker-end": kind === "inner" ? null : `url(#${arrow}-${kind})` }));
+    d: way(place.get(step.name), place.get(name), kind, back.has(`${step.name}\n${name}`), lane), "marker-end": kind === "inner" ? null : `url(#${arrow}-${kind})` }));
   const legend = [["failure", "dashed: when it fails"], ["inner", "dotted: steps inside"]].filter(([kind]) => drawn.some((to) => to.kind === kind));
   const far = [...place.values()];
-  // Ways past other steps bend to the right of them.
-  const width = Math.max(...far.map(({ x }) => x)) + WIDTH + ACROSS / 2;
+  const isPast = drawn.some(({ step, name }) => place.get(name).row - place.get(step.name).row > 1);
+  // Ways past other steps run to the right of them.
+  const width = lane + (isPast ? 24 : 4 - ACROSS / 2);
   const height = Math.max(...far.map(({ y }) => y)) + HEIGHT + 6;
   const svg = draw("svg", { class: width <= FITS ? "fits" : null, width, height, viewBox: `0 0 ${width} ${height}`, role: "img" },
     draw("defs", {}, ["next", "failure"].map((kind) => draw("marker", { id: `${arrow}-${kind}`, viewBox: "0 0 8 8", refX: 6, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" },
@@ -119,18 +129,35 @@ export function graph(workflow) {
     }
     return steps.find((step) => step.name === at);
   };
-  const isEnd = (name) => steps.some((step) => step.name === name && step.kind === "terminal");
+  /** The step that a path names, such as `checks/lint` or `each[1]/paint#2`; nothing for one of a workflow inside this one. */
+  const at = (path) => {
+    let step = null;
+    for (const part of path.split("/").map((words) => words.replace(/(\[\d+\])?(#\d+)?$/, ""))) {
+      if (step && !step.inner?.includes(part)) return null;
+      step = steps.find(({ name }) => name === part);
+      if (!step) return null;
+    }
+    return step;
+  };
   return {
     element: make("div", {}, make("div", { class: "graph", tabindex: "0", role: "group", "aria-label": `Steps of ${workflow.name}` }, svg),
       legend.length ? make("p", { class: "legend" }, legend.map(([, words]) => words).join(" · ")) : null),
     colour: paint,
-    /** The run is over: an end that follows from the last step is coloured, where it can be no other. */
-    finish(isGood) {
+    /** A step of the run failed, at the end of its path. */
+    fail(path) {
+      const step = at(path);
+      if (step) paint(step.name, "failed");
+    },
+    /** The run is over, well or not: the end that it came to is coloured, where it can be no other. One that was cancelled came to none. */
+    finish(isGood, isCancelled = false) {
       const step = latest ? outermost(latest) : null;
       if (!step) return;
-      const ends = states.get(step.name) === "failed" ? [step.failure].filter(isEnd) : [...new Set(step.next)].filter(isEnd);
-      if (ends.length === 1) paint(ends[0], isGood ? "completed" : "failed");
-      else if (!isGood && states.get(latest) === "in-progress") paint(latest, "failed");
+      const wanted = isGood ? "success" : "failure";
+      const ends = (names) => [...new Set(names)].filter((name) => steps.some((known) => known.name === name && known.outcome === wanted));
+      const likely = ends(states.get(step.name) === "failed" ? [step.failure] : step.next);
+      const found = isCancelled ? [] : likely.length ? likely : ends([...step.next, step.failure]);
+      if (found.length === 1) paint(found[0], isGood ? "completed" : "failed");
+      if (!isGood && states.get(latest) === "in-progress") paint(latest, "failed");
     },
   };
 }

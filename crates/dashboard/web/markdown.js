@@ -2,42 +2,48 @@
 
 import { make } from "./dom.js";
 
-/** What is inside words, the earliest first. A name such as snake_case_name has no emphasis in it. */
+/** Blocks in blocks, and words in words, that are made; what is deeper stays as it was written. */
+const DEPTH_MAX = 24;
+
+/** What is inside words, the earliest first. A name such as snake_case_name has no emphasis in it. Each has a length that it may
+ * have: a sign that is never closed is looked for no further. */
 const INLINE = new RegExp([
   String.raw`\\(?<escaped>[\\\x60*_{}\[\]()#+\-.!|<>~\n])`,
-  String.raw`(?<tick>\x60+)(?!\x60)(?<code>.*?[^\x60])\k<tick>(?!\x60)`,
-  String.raw`\*\*\*(?<both>\S|\S.*?\S)\*\*\*`,
-  String.raw`\*\*(?<strong>\S|\S.*?\S)\*\*`,
-  String.raw`(?<!\w)__(?<bold>\S|\S.*?\S)__(?!\w)`,
-  String.raw`(?<![\w*])\*(?<soft>[^*\s](?:[^*]*[^*\s])?)\*(?![\w*])`,
-  String.raw`(?<!\w)_(?<em>[^_\s](?:[^_]*[^_\s])?)_(?!\w)`,
-  String.raw`~~(?<gone>\S|\S.*?\S)~~`,
-  String.raw`(?<image>!?)\[(?<words>[^\]\n]*)\]\((?<target>[^\s()]+(?:\([^\s()]*\)[^\s()]*)*)(?:\s+"[^"\n]*")?\)`,
+  String.raw`(?<tick>\x60+)(?!\x60)(?<code>.{0,2000}?[^\x60])\k<tick>(?!\x60)`,
+  String.raw`\*\*\*(?<both>\S|\S.{0,1000}?\S)\*\*\*`,
+  String.raw`\*\*(?<strong>\S|\S.{0,1000}?\S)\*\*`,
+  String.raw`(?<!\w)__(?<bold>\S|\S.{0,1000}?\S)__(?!\w)`,
+  String.raw`(?<![\w*])\*(?<soft>[^*\s](?:[^*]{0,1000}[^*\s])?)\*(?![\w*])`,
+  String.raw`(?<!\w)_(?<em>[^_\s](?:[^_]{0,1000}[^_\s])?)_(?!\w)`,
+  String.raw`~~(?<gone>\S|\S.{0,1000}?\S)~~`,
+  String.raw`(?<image>!?)\[(?<words>[^\]\n]{0,1000})\]\((?<target>[^\s()]{1,2000}(?:\([^\s()]{0,200}\)[^\s()]{0,200}){0,4})(?:\s+"[^"\n]*")?\)`,
   String.raw`(?<bare>https?:\/\/[^\s<>)\]]*[^\s<>)\].,;:!?'"])`,
 ].join("|"));
 
 /** A way out of the page is a link; what is only on the agent's machine is named. An image is not loaded from anywhere. */
-function link({ image, words, target }) {
+function link({ image, words, target }, depth) {
   const name = words || target;
-  const shown = image ? ["image: ", ...inline(name)] : inline(name);
+  const shown = image ? ["image: ", inline(name, depth)] : inline(name, depth);
   return /^(https?:|mailto:)/i.test(target) ? make("a", { href: target, target: "_blank", rel: "noopener noreferrer" }, shown)
     : [shown, name === target ? null : [" ", make("code", {}, target)]];
 }
 
 /** Words with code, emphasis and links in them. */
-export function inline(text) {
+export function inline(text, depth = 0) {
+  if (depth > DEPTH_MAX) return [text];
   const parts = [];
+  const deeper = (words) => inline(words, depth + 1);
   let rest = text;
   for (let found = INLINE.exec(rest); found; found = INLINE.exec(rest)) {
     const { escaped, code: written, both, strong, bold, soft, em, gone, target, bare } = found.groups;
     parts.push(rest.slice(0, found.index));
     if (escaped !== undefined) parts.push(escaped);
     else if (written !== undefined) parts.push(make("code", {}, written.replace(/^ (.*\S.*) $/, "$1")));
-    else if (both !== undefined) parts.push(make("strong", {}, make("em", {}, inline(both))));
-    else if ((strong ?? bold) !== undefined) parts.push(make("strong", {}, inline(strong ?? bold)));
-    else if ((soft ?? em) !== undefined) parts.push(make("em", {}, inline(soft ?? em)));
-    else if (gone !== undefined) parts.push(make("del", {}, inline(gone)));
-    else if (target !== undefined) parts.push(link(found.groups));
+    else if (both !== undefined) parts.push(make("strong", {}, make("em", {}, deeper(both))));
+    else if ((strong ?? bold) !== undefined) parts.push(make("strong", {}, deeper(strong ?? bold)));
+    else if ((soft ?? em) !== undefined) parts.push(make("em", {}, deeper(soft ?? em)));
+    else if (gone !== undefined) parts.push(make("del", {}, deeper(gone)));
+    else if (target !== undefined) parts.push(link(found.groups, depth + 1));
     else parts.push(make("a", { href: bare, target: "_blank", rel: "noopener noreferrer" }, bare));
     rest = rest.slice(found.index + found[0].length);
   }
@@ -66,12 +72,12 @@ const BLOCKS = [
   },
   (lines) => (/^=+\s*$/.test(lines[1] ?? "") ? [make("p", { class: "heading h1" }, make("strong", {}, inline(lines[0]))), 2] : null),
   (lines) => (/^\s*([-*_])(\s*\1){2,}\s*$/.test(lines[0]) ? [make("hr"), 1] : null),
-  (lines) => {
+  (lines, depth) => {
     const end = lines.findIndex((line) => !/^\s*>/.test(line));
     const rows = end < 0 ? lines : lines.slice(0, end);
-    return rows.length ? [make("blockquote", {}, markdown(rows.map((row) => row.replace(/^\s*>\s?/, "")).join("\n"))), rows.length] : null;
+    return rows.length ? [make("blockquote", {}, markdown(rows.map((row) => row.replace(/^\s*>\s?/, "")).join("\n"), depth + 1)), rows.length] : null;
   },
-  (lines) => list(lines),
+  (lines, depth) => list(lines, depth),
   (lines) => {
     if (!/\|/.test(lines[0]) || !/^\s*\|?[\s:|-]*-[\s:|-]*$/.test(lines[1] ?? "") || !lines[1].includes("|")) return null;
     let end = 2;
@@ -86,7 +92,7 @@ const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])(?:(\s+)(.*)|)$/;
 const indentOf = (line) => /^\s*/.exec(line)[0].length;
 
 /** A list: its items go on over empty lines as long as what follows is indented or is the next item. */
-function list(lines) {
+function list(lines, depth) {
   const first = ITEM.exec(lines[0]);
   if (!first) return null;
   const [, indent, mark] = first;
@@ -112,15 +118,15 @@ function list(lines) {
     taken = index + 1;
   }
   const start = Number.parseInt(mark, 10);
-  return [make(isOrdered ? "ol" : "ul", { start: isOrdered && start !== 1 ? start : null }, items.map((rows) => entry(rows, isLoose))), taken];
+  return [make(isOrdered ? "ol" : "ul", { start: isOrdered && start !== 1 ? start : null }, items.map((rows) => entry(rows, isLoose, depth + 1))), taken];
 }
 
 const BOXES = { " ": ["☐", "open"], x: ["☑", "done"], X: ["☑", "done"] };
 
 /** An item: blocks of its own. Words that are alone in it, or in a list without empty lines, are no paragraph. */
-function entry([first, ...more], isLoose) {
+function entry([first, ...more], isLoose, depth) {
   const task = /^\[([ xX])\]\s+(.*)$/.exec(first);
-  const blocks = markdown([task ? task[2] : first, ...more].join("\n"));
+  const blocks = markdown([task ? task[2] : first, ...more].join("\n"), depth);
   const parts = isLoose || blocks.filter(({ tagName }) => tagName === "P").length > 1 ? blocks : blocks.flatMap((block) => (block.className === "" && block.tagName === "P" ? [...block.childNodes] : [block]));
   if (!task) return make("li", {}, parts);
   const [sign, word] = BOXES[task[1]];
@@ -132,8 +138,18 @@ export function code(text, language = "") {
   return make("pre", { tabindex: "0", role: "group", "aria-label": language ? `Code in ${language}` : "Code" }, text);
 }
 
-/** Elements for a text. */
-export function markdown(text) {
+/** Elements for a text. What cannot be made of it stays as it was written: a conversation goes on after it. */
+export function markdown(text, depth = 0) {
+  if (depth > DEPTH_MAX) return [make("p", {}, text)];
+  if (depth > 0) return blocksOf(text, depth);
+  try {
+    return blocksOf(text, depth);
+  } catch {
+    return [make("p", {}, text)];
+  }
+}
+
+function blocksOf(text, depth) {
   const made = [];
   let lines = text.replaceAll("\r\n", "\n").split("\n");
   let words = [];
@@ -148,7 +164,7 @@ export function markdown(text) {
       continue;
     }
     const rest = lines;
-    const block = BLOCKS.reduce((found, begin) => found ?? begin(rest), null);
+    const block = BLOCKS.reduce((found, begin) => found ?? begin(rest, depth), null);
     if (block) {
       flush();
       made.push(block[0]);

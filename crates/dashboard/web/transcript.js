@@ -3,7 +3,7 @@
 import { post } from "./api.js";
 import { attempt } from "./app.js";
 import { diff } from "./diff.js";
-import { facts, fill, focusOn, make, moment, tag } from "./dom.js";
+import { facts, fill, focusOn, make, moment, tag, visible } from "./dom.js";
 import { fields } from "./form.js";
 import { graph } from "./graph.js";
 import { code, markdown } from "./markdown.js";
@@ -114,15 +114,11 @@ export function transcript(session, workflows, onBusy) {
     "tool-call": (event) => tool(event),
     "tool-update": (event) => tool(event),
     plan: (event) => plan(event),
-    ask: (event) => asks.set(event.id, add(make("article", { class: "said ask" }, make("p", { class: "who" }, "The agent asks"), question(session, whole(event), { isShown: tools.has(event.tool?.id) })))),
-    "ask-settled": (event) => {
-      const box = asks.get(event.ask);
-      if (!box) return;
-      const words = { option: "Answered", text: "Answered", declined: "Declined" }[event.answer.answer] ?? "Over";
-      const isHere = box.contains(document.activeElement);
-      box.classList.add("settled");
-      box.querySelector(".answers")?.replaceWith(make("p", { class: "soft" }, `${words}${event.by ? ` by ${event.by}` : ""}${event.answer.id ? `: ${event.answer.id}` : ""}.`));
-      if (isHere) focusOn(box);
+    ask: (event) => asks.set(event.id, { asked: event, box: add(make("article", { class: "said ask" }, make("p", { class: "who" }, "The agent asks"), question(session, whole(event)))) }),
+    "ask-settled": ({ ask, answer, by }) => {
+      const words = { option: "Answered", text: "Answered", declined: "Declined" }[answer.answer] ?? "Over";
+      const said = answered(asks.get(ask)?.asked, answer);
+      settle(ask, `${words}${by ? ` by ${by}` : ""}${said ? `: ${said}` : ""}.`);
     },
     "turn-ended": (event) => {
       const { reason, message } = event.stop;
@@ -131,13 +127,26 @@ export function transcript(session, workflows, onBusy) {
         add(make("p", { class: "notice" }, "A prompt that waited was taken back."));
         return onBusy(null);
       }
-      turn?.graph?.finish(reason === "end-turn");
+      turn?.graph?.finish(reason === "end-turn", reason === "cancelled");
+      // Nobody waits for an answer any more: the node may have died before it could say so.
+      for (const id of [...asks.keys()]) settle(id, "The turn ended before it was answered.");
       const spent = turn?.spent ? ` · ${turn.spent.inputTokens ?? 0} tokens in, ${turn.spent.outputTokens ?? 0} out` : "";
       const words = reason === "end-turn" ? `The turn is over${spent}` : `The turn ended: ${message ?? reason}${spent}`;
       add(make("p", { class: `notice end ${reason === "failed" ? "bad" : ""}` }, words));
       onBusy(false);
     },
   };
+
+  /** What was asked waits no longer. */
+  function settle(id, words) {
+    const box = asks.get(id)?.box;
+    if (!box) return;
+    asks.delete(id);
+    const isHere = box.contains(document.activeElement);
+    box.classList.add("settled");
+    box.querySelector(".answers")?.replaceWith(make("p", { class: "soft" }, words));
+    if (isHere) focusOn(box);
+  }
 
   function tool(event) {
     const key = event.id;
@@ -150,11 +159,12 @@ export function transcript(session, workflows, onBusy) {
     const { title, status, content = [], kind, input, output, locations } = known.state;
     const isOpen = known.box.querySelector("details")?.open;
     known.box.dataset.status = status;
-    fill(known.box, make("p", { class: "line" }, make("span", { class: "kind" }, kind ?? "tool"), make("strong", { class: "grow" }, title ?? key),
-      tag(status === "in-progress" ? "running" : status ?? "pending")), content.map(shown),
+    fill(known.box, make("p", { class: "line" }, make("span", { class: "kind" }, kind ?? "tool"), make("strong", { class: "grow" }, visible(title ?? key)),
+      tag(status === "in-progress" ? "running" : status ?? "pending")), content.map((part) => shown(part)),
     input || output || locations?.length ? make("details", { class: "more", open: isOpen }, make("summary", {}, "Input and output"),
       given({ input, locations }), output ? [make("p", { class: "who" }, "Output"), json(output)] : null) : null);
-    if (status === "failed") turn?.graph?.colour(key.replace(/#\d+$/, ""), "failed");
+    // Steps of a run are calls, named after the run and their path in it.
+    if (status === "failed") turn?.graph?.fail(key.slice(key.indexOf(":") + 1));
     paint();
   }
 
@@ -194,19 +204,20 @@ export function transcript(session, workflows, onBusy) {
     take(event) {
       if (event.seq <= last) return;
       last = event.seq;
-      kinds[event.type]?.(event);
+      try {
+        kinds[event.type]?.(event);
+      } catch (error) {
+        // What comes after it is shown all the same.
+        element.append(make("p", { class: "notice bad" }, `Something here cannot be shown: ${error.message}`));
+      }
     },
   };
 }
 
-/** Letters that change how others look, or are not seen at all, are named: what is approved is what is read. */
-const visible = (text) => text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
-  (letter) => `[U+${letter.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}]`);
+const bounded = (text) => visible((text.length > OUTPUT_MAX ? `${text.slice(0, OUTPUT_MAX)}\n… ${text.length - OUTPUT_MAX} more letters` : text).replaceAll("\r\n", "\n"));
 
-const bounded = (text) => visible(text.length > OUTPUT_MAX ? `${text.slice(0, OUTPUT_MAX)}\n… ${text.length - OUTPUT_MAX} more letters` : text);
-
-function shown(content) {
-  if (content.type === "diff") return diff(content);
+function shown(content, isWhole = false) {
+  if (content.type === "diff") return diff(content, isWhole);
   if (content.type !== "text") return null;
   return code(bounded(content.text));
 }
@@ -242,15 +253,28 @@ function given({ input, locations = [] }) {
 /** The fields of a question that wants more than a line; nothing for the others. */
 function formOf(schema) {
   try {
-    const form = fields(JSON.parse(schema ?? "null"));
-    return form.labels.length ? form : null;
+    const wanted = JSON.parse(schema ?? "null");
+    return wanted?.properties ? fields(wanted) : null;
   } catch {
     return null;
   }
 }
 
-/** What is asked, with a way to answer it. `isShown` says that what would be changed is in view already. */
-export function question(session, ask, { isShown = false, after = () => {} } = {}) {
+/** What was answered, in the words that were read: of an option its name, of a form its fields. */
+function answered(asked, { id, text }) {
+  const cut = (words) => visible(words.length > LINE_MAX ? `${words.slice(0, LINE_MAX)}…` : words);
+  if (id !== undefined) return cut(asked?.options?.find((option) => option.id === id)?.name ?? id);
+  if (text === undefined) return "";
+  try {
+    const filled = Object.entries(JSON.parse(text)).map(([name, value]) => `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`);
+    return asked?.schema ? cut(filled.join(", ")) : cut(text);
+  } catch {
+    return cut(text);
+  }
+}
+
+/** What is asked, with all that it is about and a way to answer it. */
+export function question(session, ask, { after = () => {} } = {}) {
   const path = `/api/sessions/${encodeURIComponent(session)}/asks/${encodeURIComponent(ask.id)}`;
   const reply = (answer) => attempt(async () => {
     await post(path, answer());
@@ -264,17 +288,22 @@ export function question(session, ask, { isShown = false, after = () => {} } = {
         tool.name && tool.name !== tool.title ? make("code", {}, visible(tool.name)) : null,
         ask.destructive ? make("span", { class: "tag bad destructive" }, "cannot be undone") : null),
       given(tool),
-      isShown ? null : (tool.content ?? []).map(shown),
+      (tool.content ?? []).map((part) => shown(part, true)),
       make("div", { class: "answers" }, ask.options.map((option) =>
-        make("button", { class: looks[option.kind] ?? "", onclick: reply(() => ({ answer: "option", id: option.id })) }, option.name))),
+        make("button", { class: looks[option.kind] ?? "", onclick: reply(() => ({ answer: "option", id: option.id })) }, visible(option.name)))),
     ];
   }
+  const decline = make("button", { type: "button", onclick: reply(() => ({ answer: "declined" })) }, "Decline");
+  const words = make("div", {}, markdown(visible(ask.text.replaceAll("\r\n", "\n"))));
   const wanted = formOf(ask.schema);
+  // There is nothing to fill in: it is agreed to, or not.
+  if (wanted && !wanted.labels.length) {
+    return [words, make("div", { class: "answers" }, make("button", { type: "button", class: "main", onclick: reply(() => ({ answer: "text", text: "{}" })) }, "Accept"), decline)];
+  }
   const input = wanted ? null : make("input", { name: "answer", autocomplete: "off" });
   const said = () => (wanted ? JSON.stringify(wanted.read(form)) : input.value);
   const form = make("form", { class: wanted ? "answers fields" : "inline answers", onsubmit: reply(() => ({ answer: "text", text: said() })) },
     wanted ? wanted.labels : make("label", {}, "Answer", input),
-    make("div", { class: "acts" }, make("button", { class: "main" }, "Answer"),
-      make("button", { type: "button", onclick: reply(() => ({ answer: "declined" })) }, "Decline")));
-  return [make("div", {}, markdown(ask.text)), form];
+    make("div", { class: "acts" }, make("button", { class: "main" }, "Answer"), decline));
+  return [words, form];
 }

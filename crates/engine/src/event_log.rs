@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use domain::turn::{Event, EventKind, Raw};
+use domain::turn::{Event, EventKind, Raw, Usage};
 use tokio::sync::watch;
 
 use crate::clock;
@@ -45,6 +45,35 @@ struct Inner {
     /// The first event that nobody sees before it is stored.
     held: Option<u64>,
     heads: Heads,
+    /// As of the newest event that is stored.
+    spent: Spent,
+}
+
+/// What the turn has used so far. Agents tell it in several events, each of which may say a part of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Spent(Option<Usage>);
+
+impl Spent {
+    /// Takes in the next event of the session.
+    pub(crate) fn follow(&mut self, kind: &EventKind) {
+        match kind {
+            EventKind::TurnStarted { .. } => self.0 = None,
+            EventKind::Usage(now) => {
+                let before = self.0.unwrap_or_default();
+                self.0 = Some(Usage {
+                    input_tokens: now.input_tokens.or(before.input_tokens),
+                    output_tokens: now.output_tokens.or(before.output_tokens),
+                    cost_usd: now.cost_usd.or(before.cost_usd),
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Nothing if the agent has said nothing.
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        self.0
+    }
 }
 
 /// What a reader finds at its place.
@@ -72,6 +101,7 @@ impl EventLog {
             appended: next - 1,
             held: None,
             heads,
+            spent: Spent::default(),
         };
         Self {
             inner: Mutex::new(inner),
@@ -180,6 +210,11 @@ impl EventLog {
             .collect()
     }
 
+    /// What the turn had used when the newest stored event happened.
+    pub(crate) fn spent(&self) -> Spent {
+        self.lock().spent
+    }
+
     /// How many events the store does not have yet, and about how much they weigh.
     pub(crate) fn unstored_len(&self) -> (u64, usize) {
         let inner = self.lock();
@@ -190,12 +225,18 @@ impl EventLog {
     pub fn stored(&self, seq: u64) {
         let mut inner = self.lock();
         let before = inner.heads.stored;
-        let moved: usize = inner
+        let mut spent = inner.spent;
+        let newly = inner
             .window
             .iter()
-            .filter(|event| event.seq > before && event.seq <= seq)
-            .map(|event| event.weight())
+            .filter(|event| event.seq > before && event.seq <= seq);
+        let moved: usize = newly
+            .map(|event| {
+                spent.follow(&event.kind);
+                event.weight()
+            })
             .sum();
+        inner.spent = spent;
         inner.unstored_weight -= moved;
         inner.stored_weight += moved;
         inner.heads.stored = seq.max(before);

@@ -22,6 +22,7 @@ use crate::{
     audit::{Act, Audit},
     body,
     hosts::Hosts,
+    login,
     rate::{Pace, RateLimit},
     welcome,
 };
@@ -224,7 +225,9 @@ pub(crate) async fn guard(
     if let Some(token) = token.flatten() {
         request.extensions_mut().insert(token);
     }
+    let cookie = with_cookie(&request);
     let response = next.run(request).await;
+    let response = login::bound(response, guard.tokens.clone(), cookie);
     let status = response.status();
     // Whoever makes up sessions is a stranger who hammers.
     if is_continued
@@ -242,6 +245,15 @@ pub(crate) async fn guard(
         // Where everybody may ask agents, not everybody may see the page.
         StatusCode::FORBIDDEN if wants_page => welcome::page(status, welcome::NOT_LOGGED_IN),
         _ => finish(response, origin),
+    }
+}
+
+/// The cookie that a request was let in with, if it was one.
+fn with_cookie(request: &Request) -> Option<String> {
+    let host = host(request.headers(), request.uri())?;
+    match shown(request.headers(), host) {
+        Shown::Cookie(cookie) => Some(cookie),
+        Shown::Token(_) | Shown::Nothing => None,
     }
 }
 

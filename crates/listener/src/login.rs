@@ -9,11 +9,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use axum::{body::Body, http::header, response::Response};
 use engine::{Caller, EngineError, Keep, Records, Rights, Which};
+use futures_util::StreamExt as _;
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 use tracing::warn;
 
 use crate::{
+    Tokens,
     secret::{self, SecretHash},
     tokens::now,
 };
@@ -34,6 +38,8 @@ const KIND: &str = "login";
 pub(crate) struct Logins {
     records: Records,
     inner: Mutex<Inner>,
+    /// Tells whoever reads on behalf of a browser that some login has ended.
+    ended: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -75,6 +81,7 @@ impl Logins {
         let logins = Self {
             records,
             inner: Mutex::default(),
+            ended: watch::Sender::new(()),
         };
         for row in rows {
             match SecretHash::from_text(&row.id) {
@@ -117,6 +124,7 @@ impl Logins {
         let cookie = secret::fresh();
         let (browser, oldest) = self.trade(code, &cookie)?;
         if let Some(oldest) = oldest {
+            self.ended.send_replace(());
             self.drop_record(&oldest.hash.to_text()).await;
         }
         let kept = Kept {
@@ -165,6 +173,30 @@ impl Logins {
         found.map(|browser| browser.caller.clone())
     }
 
+    /// Waits until the login is over, in whatever way: a stream that it opened is.
+    pub(crate) async fn over(&self, cookie: &str) {
+        let hash = SecretHash::of(cookie);
+        let mut ended = self.ended.subscribe();
+        loop {
+            let until = {
+                let inner = self.lock();
+                let mut browsers = inner.browsers.iter();
+                browsers
+                    .find(|browser| browser.hash.is(&hash))
+                    .map(|browser| browser.until)
+            };
+            let left = until.map_or(0, |until| until.saturating_sub(now()));
+            let Ok(left @ 1..) = u64::try_from(left) else {
+                return;
+            };
+            tokio::select! {
+                // The sender is ours, so it cannot be gone.
+                _ = ended.changed() => {}
+                () = tokio::time::sleep(Duration::from_millis(left)) => {}
+            }
+        }
+    }
+
     /// Ends one browser's login.
     pub(crate) async fn log_out(&self, cookie: &str) {
         let hash = SecretHash::of(cookie);
@@ -184,6 +216,7 @@ impl Logins {
             inner.browsers = kept;
             ended
         };
+        self.ended.send_replace(());
         for browser in ended {
             self.drop_record(&browser.hash.to_text()).await;
         }
@@ -198,6 +231,19 @@ impl Logins {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A stream that a browser opened ends with its login: whoever is logged out reads on nowhere.
+pub(crate) fn bound(response: Response, tokens: Tokens, cookie: Option<String>) -> Response {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok());
+    let is_stream = kind.is_some_and(|kind| kind.starts_with("text/event-stream"));
+    let cookie = cookie.filter(|cookie| tokens.logins().caller(cookie).is_some());
+    let (Some(cookie), true) = (cookie, is_stream) else {
+        return response;
+    };
+    let over = async move { tokens.logins().over(&cookie).await };
+    response.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(over))))
 }
 
 /// Adds one, and gives the one that made room for it.

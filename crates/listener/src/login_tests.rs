@@ -33,6 +33,29 @@ async fn a_code_works_once_and_gives_a_cookie() {
 }
 
 #[tokio::test]
+async fn whoever_waits_for_the_end_of_a_login_is_told_of_this_one_alone() {
+    let Scene { logins, .. } = scene().await;
+    let mut cookies = Vec::new();
+    for _ in 0..2 {
+        let code = logins.code(Caller::owner());
+        cookies.push(logins.redeem(&code).await.unwrap());
+    }
+    let over = logins.over(&cookies[0]);
+    tokio::pin!(over);
+    for others in [0, 1] {
+        let is_over = tokio::select! { biased;
+            () = &mut over => true,
+            () = std::future::ready(()) => false,
+        };
+        assert!(!is_over, "after the end of {others} others");
+        logins.log_out(&cookies[1]).await;
+    }
+    logins.log_out(&cookies[0]).await;
+    over.await;
+    logins.over("never logged in").await;
+}
+
+#[tokio::test]
 async fn a_code_that_is_too_old_gives_nothing() {
     let Scene { logins, .. } = scene().await;
     let code = logins.code_until(Caller::owner(), Instant::now());

@@ -61,7 +61,10 @@ async fn log_in(
         }
         .into_response();
     };
-    let mut response = redirect_home();
+    let mut response = match welcome::is_wanted(&Method::GET, &headers) {
+        true => welcome::logged_in(),
+        false => redirect_home(),
+    };
     let host = guard::host(&headers, &uri).unwrap_or_default();
     let value = cookie_header(host, &cookie, COOKIE_LIFE, own.secure);
     response.headers_mut().insert(header::SET_COOKIE, value);
@@ -79,7 +82,8 @@ async fn log_out(State(own): State<Arc<Own>>, headers: HeaderMap, uri: Uri) -> R
     response
 }
 
-/// The code leaves the address with the redirect, and the answer is kept by no cache.
+/// The code leaves the address with the redirect, and the answer is kept by no cache. A program follows it; a browser that
+/// came from a link on another site would not send the new cookie along, so it is given a page that goes on by itself.
 fn redirect_home() -> Response {
     let headers = [
         (header::LOCATION, "/"),

@@ -1,4 +1,4 @@
-//! What a person sees who opens the node in a browser without being logged in: how to log in.
+//! What a person sees who opens the node in a browser without being logged in: how to log in, and that it was done.
 //!
 //! The page of the node itself is for those who are; this one loads nothing.
 
@@ -24,14 +24,29 @@ pub(crate) fn is_wanted(method: &Method, headers: &HeaderMap) -> bool {
 
 /// The page, which begins with why one is here.
 pub(crate) fn page(status: StatusCode, why: &str) -> Response {
-    let html = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta name=\"color-scheme\" content=\"light dark\"><title>AgentCraft</title>\
-         <style>{STYLE}</style></head><body><main><h1>AgentCraft</h1><p>{why}</p>\
+    let words = format!(
+        "<p>{why}</p>\
          <p>Run this on the machine of the node, and open the link that it prints:</p>\
          <p><code>agentcraft dashboard</code></p>\
-         <p>The link works once and within a minute.</p></main></body></html>"
+         <p>The link works once and within a minute.</p>"
+    );
+    served(status, "", &words)
+}
+
+/// The page after a login, which goes on to the node's own by itself. A redirect would count as the other site's that the
+/// link was on, and the browser would leave the cookie at home.
+pub(crate) fn logged_in() -> Response {
+    let onward = "<meta http-equiv=\"refresh\" content=\"0; url=/\">";
+    let words = "<p>This browser is logged in. <a href=\"/\">Go on</a></p>";
+    served(StatusCode::OK, onward, words)
+}
+
+fn served(status: StatusCode, head: &str, words: &str) -> Response {
+    let html = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">{head}\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <meta name=\"color-scheme\" content=\"light dark\"><title>AgentCraft</title>\
+         <style>{STYLE}</style></head><body><main><h1>AgentCraft</h1>{words}</main></body></html>"
     );
     let style = STANDARD.encode(Sha256::digest(STYLE));
     let policy = format!(

@@ -53,7 +53,8 @@ fn measure(binary: &Path, tools: &page::Tools, length: Duration) -> anyhow::Resu
         let line = request("session.prompt", &params);
         node.stage.control().send(&line)?;
     }
-    let (mut spent, mut memory) = (Vec::new(), Vec::new());
+    let (mut spent, mut memory, mut resident) = (Vec::new(), Vec::new(), Vec::new());
+    let mut meanwhile = f64::NAN;
     let start = Instant::now();
     for part in 1..=PARTS {
         let before = cpu_seconds(&[daemon])?;
@@ -61,6 +62,11 @@ fn measure(binary: &Path, tools: &page::Tools, length: Duration) -> anyhow::Resu
         thread::sleep(end.saturating_sub(start.elapsed()));
         spent.push((cpu_seconds(&[daemon])? - before) / (length / PARTS).as_secs_f64() * 100.0);
         memory.push(page.memory()?);
+        resident.push(page.resident()?);
+        if part == 1 {
+            // Between the parts that are compared, so that it is in neither.
+            meanwhile = page.usable_meanwhile()?;
+        }
     }
     for _ in &sessions {
         let answer = result_of(node.stage.control().receive()?)?;
@@ -72,6 +78,7 @@ fn measure(binary: &Path, tools: &page::Tools, length: Duration) -> anyhow::Resu
     let (first, last) = (0, spent.len() - 1);
     Ok(vec![
         Figure::new("page usable after a reload", usable, "ms").goal(Goal::AtMost(300.0)),
+        Figure::new(format!("page usable, {what}"), meanwhile, "ms").goal(Goal::AtMost(300.0)),
         Figure::new(
             format!("updates lost on the page, {what}"),
             f64::from(lost),
@@ -84,6 +91,12 @@ fn measure(binary: &Path, tools: &page::Tools, length: Duration) -> anyhow::Resu
         Figure::new("memory of the page, last third", memory[last], "MiB")
             .beside("first third", memory[first])
             .goal(Goal::RatioAtMost(1.5)),
+        Figure::new(
+            "memory of the page's process, last third",
+            resident[last],
+            "MiB",
+        )
+        .beside("first third", resident[first]),
     ])
 }
 

@@ -402,6 +402,10 @@ fn described(name: &str, plan: &workflow::Plan) -> Value {
             "next": next,
             "failure": step.on_failure,
             "inner": step.kind.inner(),
+            "outcome": match &step.kind {
+                workflow::StepKind::Terminal(end) => json!(end.status),
+                _ => Value::Null,
+            },
         })
     });
     json!({

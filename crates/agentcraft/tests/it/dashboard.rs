@@ -14,7 +14,7 @@ use std::{
     process::{Child, Stdio},
 };
 
-use browser::{browser, browser_at};
+use browser::{browser, browser_at, link};
 use serde_json::json;
 use testkit::{Builder, TestDaemon, eventually, kill};
 
@@ -47,6 +47,28 @@ states:
   failed: {type: terminal, status: failure, message: not counted}
 ";
 
+/// A step that fails, and the end for it.
+const BREAKS: &str = "name: breaks
+states:
+  initial: build
+  build: {type: command, command: echo built, on_success: test, on_failure: failed}
+  test: {type: command, command: exit 1, on_success: done, on_failure: failed}
+  done: {type: terminal, message: out}
+  failed: {type: terminal, status: failure, message: the tests failed}
+";
+
+/// A step that fails inside another, and is made good.
+const MENDS: &str = "name: mends
+states:
+  initial: both
+  both: {type: parallel, parallel: [good, bad], strategy: all_succeed, max_concurrent: 1, on_success: done, on_failure: mend}
+  bad: {type: command, command: exit 1}
+  good: {type: command, command: echo fine}
+  mend: {type: command, command: echo mended, on_success: done, on_failure: failed}
+  done: {type: terminal, message: out}
+  failed: {type: terminal, status: failure, message: not mended}
+";
+
 /// Works on what is lent to it: changes a file and adds one, or goes on until it is ended.
 const WORKER: &str = r#"#!/bin/sh
 case "$1" in
@@ -61,6 +83,8 @@ fn prepared() -> Builder {
         .listening()
         .file("configs/workflows/release.yaml", RELEASE)
         .file("configs/workflows/loops.yaml", LOOPS)
+        .file("configs/workflows/breaks.yaml", BREAKS)
+        .file("configs/workflows/mends.yaml", MENDS)
         .file("config.toml", "[http]\nname = \"desk\"\n")
 }
 
@@ -210,7 +234,11 @@ fn a_line_that_is_slow_or_dead_without_a_word_loses_nothing() {
 fn each_node_has_its_own_login_and_whoever_has_none_is_told_how() {
     let (daemon, other) = (prepared().start(), prepared().start());
     if let Some(mut browser) = browser_at("logins.mjs", &[&daemon, &other]) {
-        browser.finish(|demand| panic!("nobody can {demand}"));
+        browser.finish_answering(|demand| match demand {
+            "link" => link(&daemon),
+            "other link" => link(&other),
+            demand => panic!("nobody can {demand}"),
+        });
     }
 }
 

@@ -2,7 +2,7 @@
 
 import { get, post, remove } from "../api.js";
 import { attempt } from "../app.js";
-import { bytes, facts, fill, keep, make, moment, plural, tag, top } from "../dom.js";
+import { bytes, facts, fill, keep, make, moment, plural, stateOf, tag, top } from "../dom.js";
 
 /** Kinds without a process of their own: they need no start. */
 const WITHOUT_PROCESS = ["workflow", "peer", "delegation", "a2a", "openai-compatible", "command"];
@@ -95,10 +95,10 @@ async function one(place, name) {
   const update = async () => {
     await look(); // Without the agent there is nothing else to say.
     const [found] = await Promise.all([get("/api/sessions"), log()]);
-    keep(sessions, found.filter(({ agentName }) => agentName === name).map(({ sessionId, turns, busy, state: word, lastActivityAt }) => ({ sessionId, turns, busy, word, lastActivityAt })),
-      ({ sessionId }) => sessionId, ({ sessionId, turns, busy, word, lastActivityAt }) => make("li", { class: "row" },
+    keep(sessions, found.filter(({ agentName }) => agentName === name).map(({ sessionId, turns, lastActivityAt, ...how }) => ({ sessionId, turns, word: stateOf(how), lastActivityAt })),
+      ({ sessionId }) => sessionId, ({ sessionId, turns, word, lastActivityAt }) => make("li", { class: "row" },
         make("span", { class: "grow" }, make("a", { href: `#/sessions/${encodeURIComponent(sessionId)}`, "aria-label": `${plural(turns, "turn")}, session ${sessionId}` }, plural(turns, "turn")), make("small", {}, "last active ", moment(lastActivityAt))),
-        tag(busy ? "busy" : word)), "Nobody is talking to it. Press Talk.");
+        tag(word)), "Nobody is talking to it. Press Talk.");
   };
   await update();
   return { update, beat: () => Promise.all([look(), log()]) };

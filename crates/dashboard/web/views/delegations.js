@@ -62,7 +62,7 @@ async function one(place, id) {
   const path = `/delegations/${encodeURIComponent(id)}`;
   const [head, body, log, changes] = [make("div", {}), make("div", {}), make("section", { "aria-label": "Log" }), make("section", { "aria-label": "Changes" })];
   fill(place, head, body, changes, log);
-  let before = "";
+  let before = "", isUndone = false;
   const audit = async (delegation) => {
     if (delegation.side !== "host") return;
     if (!ENDED.includes(delegation.state)) return fill(changes, make("h2", {}, "Changes"), make("p", { class: "empty" }, "What was changed is shown when the work is done."));
@@ -70,18 +70,24 @@ async function one(place, id) {
     try {
       found = await get(`${path}/audit`);
     } catch (error) {
-      return fill(changes, make("h2", {}, "Changes"), make("p", { class: "empty" }, error.message));
+      return fill(changes, make("h2", {}, "Changes"), make("p", { class: "empty" }, delegation.state === "completed" ? error.message : "Nothing came home."));
     }
-    const undo = make("button", { onclick: attempt(async () => {
-      if (!confirm("Put the folder back as it was before it was lent?")) return;
-      await post(`${path}/undo`);
+    const act = (name, words, sure, look = "") => make("button", { class: look, onclick: attempt(async () => {
+      if (sure && !confirm(sure)) return;
+      await post(`${path}/${name}`);
+      isUndone = name === "undo";
       before = "";
       await update();
-    }) }, "Undo the changes");
+    }) }, words);
+    const kept = delegation.snapshot?.status;
+    const acts = make("span", { class: "acts" }, kept === "pending" ? [act("apply", "Apply the changes", null, "main"), act("discard", "Discard them", "Throw away what came home?", "danger")]
+      : kept === "discarded" ? null : act("undo", "Undo the changes", "Put the folder back as it was before it was lent?"));
+    const note = { pending: "These changes came home and wait: nothing was applied to the folder yet.", discarded: "These changes were thrown away." }[kept];
     fill(changes, make("h2", {}, "Changes"), found.changes.length ? [
-      make("div", { class: "line" }, make("ul", { class: "chips grow", "aria-label": "Files" }, found.changes.map(({ change, path: file }) => make("li", { class: change }, `${change} ${file}`))), undo),
+      make("div", { class: "line" }, make("ul", { class: "chips grow", "aria-label": "Files" }, found.changes.map(({ change, path: file }) => make("li", { class: change }, `${change} ${file}`))), acts),
+      note ? make("p", { class: "soft" }, note) : null,
       patch(found.diff, "a file"), found.truncated ? make("p", { class: "soft" }, "There is more: agentcraft delegation diff shows all of it.") : null,
-    ] : make("p", { class: "empty" }, "Nothing was changed."));
+    ] : make("p", { class: "empty" }, isUndone ? "The changes were undone: the folder is as it was before." : "Nothing was changed."));
   };
   const update = async () => {
     const delegation = await get(path);

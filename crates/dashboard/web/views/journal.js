@@ -9,18 +9,29 @@ const WORDS_MAX = 140;
 const LINES = 200, LINES_MAX = 1000;
 
 /** What says most about a line, in this order; the rest is behind it. */
-const TELLING = ["prompt", "title", "text", "message", "summary", "task", "reason", "state", "stop"];
+const TELLING = ["prompt", "title", "text", "message", "summary", "task", "reason", "state", "stop", "answer"];
 /** Facts that the line shows elsewhere, or that nobody reads. */
-const QUIET = ["type", "id", "turn", "seq", "agent", "session", "ask", "trace"];
+const QUIET = ["type", "id", "turn", "seq", "agent", "session", "ask", "trace", "schema", "input", "output", "cut"];
+/** Facts that hold or do not. */
+const WORDS = { destructive: "cannot be undone" };
 
-const plainly = (value) => (value && typeof value === "object" ? value.message ?? value.reason ?? value.state ?? null : value);
+/** Facts that say what they are without their name. */
+const NAMELESS = ["kind", "status", "name", "by"];
+
+/** An answer, an ending and the like in a word; nothing of what only a program reads. */
+const plainly = (value) => (value && typeof value === "object" ? value.message ?? value.reason ?? value.state ?? value.text ?? value.id ?? value.answer ?? null : value);
+const isDump = (value) => typeof value === "string" && /^\s*[[{]/.test(value);
+
+/** What a turn used, in words. */
+const used = ({ inputTokens, outputTokens } = {}) => (inputTokens || outputTokens ? `${inputTokens ?? 0} tokens in, ${outputTokens ?? 0} out` : null);
 
 /** The facts of a line in a few words. */
 function words(body) {
   if (body == null || typeof body !== "object") return String(body ?? "");
-  const telling = TELLING.map((key) => plainly(body[key])).filter((value) => value != null && value !== "");
-  const rest = Object.entries(body).filter(([key, value]) => value != null && value !== false && typeof value !== "object" && !TELLING.includes(key) && !QUIET.includes(key)).map(([key, value]) => `${key} ${value}`);
-  const text = [...telling, ...rest].join(" · ");
+  const telling = TELLING.map((key) => plainly(body[key] ?? body.tool?.[key])).filter((value) => value != null && value !== "" && !isDump(value));
+  const rest = Object.entries(body).filter(([key, value]) => value != null && value !== "" && value !== false && typeof value !== "object" && !isDump(value) && !TELLING.includes(key) && !QUIET.includes(key))
+    .map(([key, value]) => (value === true ? WORDS[key] ?? key : NAMELESS.includes(key) ? value : `${key} ${value}`));
+  const text = [...telling, ...rest, used(body.usage)].filter(Boolean).join(" · ");
   return text.length > WORDS_MAX ? `${text.slice(0, WORDS_MAX)}…` : text;
 }
 

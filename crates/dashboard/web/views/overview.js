@@ -4,8 +4,8 @@ import { get } from "../api.js";
 import { fill, keep, make, plural, tag, top } from "../dom.js";
 import { row as journalRow } from "./journal.js";
 
-/** Lines that are shown, and those that are looked at: what the page itself asks for is no news. */
-const RECENT = 8, LOOKED_AT = 60;
+/** Lines that are shown. What the page itself asks for is no news. */
+const RECENT = 8;
 
 const card = (count, words, href, tone) => make("li", {},
   make("a", { class: `card ${tone}`, href }, make("strong", {}, String(count)), make("span", {}, words)));
@@ -19,10 +19,10 @@ export async function show(place) {
   fill(place, head, cards,
     start, make("h2", {}, "Busy now"), busy, make("h2", {}, "Lately"), recent);
   const update = async () => {
-    const [node, sessions, lines] = await Promise.all([get("/api/overview"), get("/api/sessions"), get(`/api/journal?limit=${LOOKED_AT}`)]);
+    const [node, sessions, lines] = await Promise.all([get("/api/overview"), get("/api/sessions"), get(`/api/journal?news=true&limit=${RECENT}`)]);
     fill(head, top("Overview", `${node.name} runs AgentCraft ${node.version}`));
     const counts = [
-      [node.running, `of ${plural(node.agents, "agent")} running`, "#/agents", "good"],
+      [node.running, node.runnable < node.agents ? `of ${plural(node.runnable, "agent")} running, ${node.agents - node.runnable} more without a process` : `of ${plural(node.agents, "agent")} running`, "#/agents", "good"],
       [node.busy, `of ${plural(node.sessions, "session")} busy`, "#/sessions", ""],
       [node.asks, node.asks === 1 ? "ask waits for you" : "asks wait for you", "#/asks", node.asks ? "warn" : ""],
     ];
@@ -33,7 +33,7 @@ export async function show(place) {
       make("li", { class: "row" }, make("span", { class: "grow" }, make("a", { href: `#/sessions/${encodeURIComponent(sessionId)}` }, agentName), prompt ? make("span", { class: "quote" }, prompt) : null),
         asks ? make("a", { class: "tag warn", href: "#/asks" }, plural(asks, "ask")) : null, tag("busy")),
     "No turn runs at the moment.");
-    keep(recent, lines.filter(({ kind }) => !kind.startsWith("audit.")).slice(0, RECENT), ({ seq }) => seq, journalRow, "Nothing has happened yet.");
+    keep(recent, lines, ({ seq }) => seq, journalRow, "Nothing has happened yet.");
   };
   await update();
   return { update };

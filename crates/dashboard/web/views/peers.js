@@ -20,17 +20,20 @@ function picture(node, peers) {
   const high = isMany ? Math.ceil(shown.length / 2) * ROW : shown.length > 2 ? 290 : 120;
   const places = shown.map((peer, index) => {
     if (isMany) return { peer, x: index % 2 ? WIDE - SIDE : SIDE, y: Math.floor(index / 2) * ROW + NODE + 6 };
+    // One alone is beside us, and both are in the middle together.
+    if (shown.length === 1) return { peer, x: WIDE / 2 + REACH_X / 2, y: high / 2 };
     const angle = (2 * Math.PI * index) / shown.length - (shown.length > 2 ? Math.PI / 2 : 0);
     return { peer, x: WIDE / 2 + REACH_X * Math.cos(angle), y: high / 2 + REACH_Y * Math.sin(angle) };
   });
+  const here = shown.length === 1 ? WIDE / 2 - REACH_X / 2 : WIDE / 2;
   const disc = (x, y, name, classes, note) => draw("g", { class: classes }, draw("title", {}, note),
     draw("circle", { cx: x, cy: y, r: NODE }), draw("text", { class: "letter", x, y: y + 7 }, [...name][0]?.toUpperCase() ?? "?"),
     draw("text", { x, y: y + NODE + 20 }, short(name)));
   const words = shown.map(({ alias, status, paired }) => `${alias} ${status}${paired ? "" : ", not paired"}`).join("; ");
   return draw("svg", { class: "network", viewBox: `0 0 ${WIDE} ${high}`, role: "img", "aria-label": `${node} knows ${words}` },
-    places.map(({ peer, x, y }) => draw("line", { class: `${peer.status} ${peer.paired ? "paired" : "strange"}`, x1: WIDE / 2, y1: high / 2, x2: x, y2: y })),
+    places.map(({ peer, x, y }) => draw("line", { class: `${peer.status} ${peer.paired ? "paired" : "strange"}`, x1: here, y1: high / 2, x2: x, y2: y })),
     places.map(({ peer, x, y }) => disc(x, y, peer.alias, peer.status, `${peer.alias}: ${peer.status}`)),
-    disc(WIDE / 2, high / 2, node, "ourselves", `${node}: this node`));
+    disc(here, high / 2, node, "ourselves", `${node}: this node`));
 }
 
 export async function show(place) {

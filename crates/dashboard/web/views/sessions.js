@@ -1,8 +1,8 @@
 // Sessions: the list, and one of them with its transcript as it grows.
 
 import { get, post, remove } from "../api.js";
-import { attempt } from "../app.js";
-import { fill, keep, make, moment, plural, tag, top } from "../dom.js";
+import { attempt, insist } from "../app.js";
+import { fill, keep, make, moment, plural, stateOf, tag, top } from "../dom.js";
 import { transcript } from "../transcript.js";
 import { needsStart } from "./agents.js";
 
@@ -24,7 +24,7 @@ async function all(place) {
       session.prompt ? make("span", { class: "quote" }, session.prompt) : null,
       make("small", {}, `${plural(session.turns, "turn")}${session.clients ? ` · ${session.clients} watching` : ""} · last active `, moment(session.lastActivityAt))),
     session.asks ? make("a", { class: "tag warn", href: "#/asks" }, plural(session.asks, "ask")) : null,
-    tag(session.busy ? "busy" : session.state));
+    tag(stateOf(session)));
   fill(place, top("Sessions", "A conversation goes on when the page is closed, and when the node restarts."), list);
   const update = async () => keep(list, await get("/api/sessions"), ({ sessionId }) => sessionId, row, () => ["Nobody is talking yet. ", make("a", { href: "#/agents" }, "Choose an agent"), " and press Talk."]);
   await update();
@@ -59,9 +59,9 @@ function absent(agent, after) {
 async function one(place, id) {
   const path = `/api/sessions/${encodeURIComponent(id)}`;
   const [session, workflows] = await Promise.all([get(path), get("/api/workflows").catch(() => [])]);
-  const state = make("span", { role: "status" }, tag(session.busy ? "busy" : session.state));
+  const state = make("span", { role: "status" }, tag(stateOf(session)));
   const cancel = make("button", { disabled: !session.busy, onclick: attempt(() => post(`${path}/cancel`)) }, "Cancel the turn");
-  let isBusy = session.busy, planned = null;
+  let isBusy = session.busy, planned = null, sent = null;
   const view = transcript(id, workflows, (isNow) => {
     if (isNow !== null) {
       isBusy = isNow;
@@ -76,14 +76,18 @@ async function one(place, id) {
   });
   const acts = make("div", { class: "acts" }, state,
     make("button", { class: "danger", onclick: attempt(async () => {
-      if (!confirm("End this conversation? Its history stays.")) return;
+      if (!confirm("End this conversation? What was said in it stays in the journal.")) return;
       await remove(path);
       location.hash = "/sessions";
     }) }, "End"));
   const input = make("textarea", { rows: "2", name: "text", required: true, "aria-label": "Prompt", placeholder: "Say something. Enter sends, Shift+Enter begins a line." });
   const send = make("form", { class: "composer", onsubmit: attempt(async () => {
-    await post(`${path}/prompt`, { text: input.value });
-    input.value = "";
+    const text = input.value;
+    // The same words are the same prompt until the node has taken it, however often they are sent.
+    if (sent?.text !== text) sent = { text, key: Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(36)).join("") };
+    await insist(() => post(`${path}/prompt`, sent));
+    sent = null;
+    if (input.value === text) input.value = "";
     scrollTo(0, document.documentElement.scrollHeight);
     await look();
   }) }, input, make("div", { class: "acts" }, make("button", { class: "main" }, "Send"), cancel));

@@ -43,7 +43,8 @@ function field(input) {
   } else if (input.kind === "integer") {
     entry = make("input", { ...fixed, type: "number", step: "1", min: validation.min, max: validation.max, value: given });
   } else {
-    entry = make("input", { ...fixed, value: given });
+    // A pattern of a workflow may match anywhere, one of a browser must match the whole.
+    entry = make("input", { ...fixed, value: given, pattern: validation.pattern ? `.*(?:${validation.pattern}).*` : null, title: validation.pattern ? `as ${validation.pattern} says` : null });
   }
   const label = make("label", {}, make("span", {}, name, required ? null : make("span", { class: "soft" }, " optional")), entry);
   if (!description) return label;

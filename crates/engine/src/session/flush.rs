@@ -9,7 +9,7 @@ use domain::{
 use platform::crash;
 use store::{Change, Entry, EventBatch, Store, StoreError};
 
-use crate::EventLog;
+use crate::{EventLog, event_log::Spent};
 
 /// How long an event may wait for others to be stored with: what a crash of the daemon may lose of a stream.
 pub(super) const FLUSH_AFTER: Duration = Duration::from_millis(50);
@@ -34,11 +34,11 @@ pub(super) async fn flush(
     let events = log.unstored();
     let last = events.last().map(|event| event.seq);
     changes.extend(batches(session, &events));
-    changes.extend(
-        events
-            .iter()
-            .filter_map(|event| journal_entry(session, agent, event)),
-    );
+    let mut spent = log.spent();
+    changes.extend(events.iter().filter_map(|event| {
+        spent.follow(&event.kind);
+        journal_entry(session, agent, event, &spent)
+    }));
     if changes.is_empty() {
         return Ok(());
     }
@@ -79,8 +79,9 @@ fn batches(session: &str, events: &[Arc<Event>]) -> Vec<Change> {
     batches.into_iter().map(Change::AppendEvents).collect()
 }
 
-/// What the journal tells of an event: turns, tool calls and decisions, not every word.
-fn journal_entry(session: &str, agent: &Name, event: &Event) -> Option<Change> {
+/// What the journal tells of an event: turns, tool calls and decisions, not every word. The end of a turn tells what the
+/// turn used, which agents say in several events or in none.
+fn journal_entry(session: &str, agent: &Name, event: &Event, spent: &Spent) -> Option<Change> {
     let kind = match &event.kind {
         EventKind::TurnStarted { .. } => "turn.started",
         EventKind::TurnEnded { .. } => "turn.ended",
@@ -96,7 +97,13 @@ fn journal_entry(session: &str, agent: &Name, event: &Event) -> Option<Change> {
         | EventKind::Usage(_)
         | EventKind::Other { .. } => return None,
     };
-    let mut body = serde_json::to_string(&event.kind).expect("an event has only text keys");
+    let mut body = match (&event.kind, spent.usage()) {
+        (EventKind::TurnEnded { turn, stop }, Some(usage)) => serde_json::json!({
+            "type": "turn-ended", "turn": turn, "stop": stop, "usage": usage,
+        })
+        .to_string(),
+        (kind, _) => serde_json::to_string(kind).expect("an event has only text keys"),
+    };
     if body.len() > BODY_MAX {
         let cut = (0..=BODY_MAX)
             .rev()
@@ -115,7 +122,10 @@ fn journal_entry(session: &str, agent: &Name, event: &Event) -> Option<Change> {
 
 #[cfg(test)]
 mod tests {
-    use domain::Timestamp;
+    use domain::{
+        Timestamp,
+        turn::{Stop, TurnId, Usage},
+    };
 
     use super::*;
 
@@ -137,6 +147,69 @@ mod tests {
             other => panic!("{other:?}"),
         };
         batches("s", events).into_iter().map(shape).collect()
+    }
+
+    #[test]
+    fn the_end_of_a_turn_tells_the_journal_what_the_turn_used() {
+        let usage = |input_tokens, cost_usd| {
+            EventKind::Usage(Usage {
+                input_tokens,
+                output_tokens: None,
+                cost_usd,
+            })
+        };
+        let begun = || EventKind::TurnStarted {
+            turn: TurnId(1),
+            prompt: String::new(),
+            trace: None,
+            by: None,
+        };
+        let ended = || EventKind::TurnEnded {
+            turn: TurnId(1),
+            stop: Stop::EndTurn,
+        };
+        let log = EventLog::new(1);
+        let told = |kinds: Vec<EventKind>| {
+            let mut spent = log.spent();
+            for kind in kinds {
+                log.append(kind, None);
+            }
+            let agent = "writer".parse::<Name>().unwrap();
+            let events = log.unstored();
+            let lines = events.iter().filter_map(|event| {
+                spent.follow(&event.kind);
+                journal_entry("s", &agent, event, &spent)
+            });
+            let bodies: Vec<serde_json::Value> = lines
+                .map(|line| match line {
+                    Change::Journal(entry) => serde_json::from_str(&entry.body).unwrap(),
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            log.stored(events.last().unwrap().seq);
+            bodies.last().unwrap()["usage"].clone()
+        };
+        assert_eq!(
+            told(vec![
+                begun(),
+                usage(Some(7), None),
+                usage(Some(9), Some(0.5)),
+                ended()
+            ]),
+            serde_json::json!({"inputTokens": 9, "costUsd": 0.5}),
+            "what was said last counts"
+        );
+        told(vec![begun(), usage(Some(3), None)]);
+        assert_eq!(
+            told(vec![ended()]),
+            serde_json::json!({"inputTokens": 3}),
+            "what was stored before the end counts, too"
+        );
+        assert_eq!(
+            told(vec![begun(), ended()]),
+            serde_json::Value::Null,
+            "and not in the next turn"
+        );
     }
 
     #[test]

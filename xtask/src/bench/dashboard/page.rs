@@ -58,6 +58,18 @@ impl Page {
         self.told("usable")
     }
 
+    /// The same in another window, while everything streams.
+    pub(super) fn usable_meanwhile(&mut self) -> anyhow::Result<f64> {
+        self.ask("usable")?;
+        self.told("usable")
+    }
+
+    /// What the process of the page holds as the system counts it, in MiB: its elements and pictures, too.
+    pub(super) fn resident(&mut self) -> anyhow::Result<f64> {
+        self.ask("resident")?;
+        self.told("resident")
+    }
+
     /// What the page holds after its garbage was collected, in MiB.
     pub(super) fn memory(&mut self) -> anyhow::Result<f64> {
         self.ask("memory")?;

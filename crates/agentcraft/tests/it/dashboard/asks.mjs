@@ -106,4 +106,79 @@ browse(async ({ page, link }) => {
     await body.getByText("snake_case_name").waitFor();
     equal(await body.locator("td").first().innerText(), "1 | 2", "a cell");
   });
+
+  const open = page.locator(".said.ask:not(.settled)");
+  await step("what is told only with the permission is in view, and letters that hide are named", async () => {
+    await send("split");
+    await open.locator(".diff", { hasText: "/etc/cron.d/[U+200B]backup" }).waitFor();
+    await open.locator(".diff .plus", { hasText: "rm -rf / [U+202E]# safe" }).waitFor();
+    await open.getByRole("button", { name: "Deny [U+202E]wolla" }).waitFor();
+    await open.getByRole("button", { name: "No" }).click();
+    await page.getByText("Answered by dashboard: No.").last().waitFor();
+  });
+
+  await step("a line of a long file is a change of one line, and a long word fits a telephone", async () => {
+    await send("long");
+    await open.locator(".diff", { hasText: "+1 −1" }).waitFor();
+    await part(page, "Asks");
+    await page.setViewportSize({ width: 360, height: 780 });
+    await main.getByRole("listitem").filter({ hasText: "run --config" }).waitFor();
+    await faults(page, "a long word in an ask");
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await main.getByRole("button", { name: "No" }).click();
+    await page.getByText("Nothing waits for you").waitFor();
+    await page.goBack();
+    await page.waitForFunction(() => document.querySelectorAll(".notice.end").length === 7);
+  });
+
+  /** Prompts, answers what is asked, and gives the last words of the turn. */
+  const talk = async (text, answer) => {
+    const before = await page.locator(".notice.end").count();
+    await send(text);
+    await answer();
+    await page.waitForFunction((count) => document.querySelectorAll(".notice.end").length > count, before);
+    return (await page.locator(".said.agent .body").last().innerText()).trim();
+  };
+  const press = (name) => open.getByRole("button", { name }).click();
+
+  await step("a form without fields is accepted or declined", async () => {
+    equal(await talk("go", () => press("Accept")), 'told {"action":"accept","content":{}}', "what is told");
+    equal(await talk("go", () => press("Decline")), 'told {"action":"decline"}', "what is told");
+  });
+
+  await step("a field that is left out is left out, and a pattern is looked for anywhere", async () => {
+    equal(await talk("force", () => press("Answer")), 'told {"action":"accept","content":{}}', "what is told");
+    const said = await talk("version", async () => {
+      await open.getByLabel("version").fill("v12.3");
+      await open.getByLabel("why").fill("because");
+      await press("Answer");
+    });
+    equal(said, 'told {"action":"accept","content":{"version":"v12.3","why":"because"}}', "what is told");
+  });
+
+  await step("several are chosen with boxes", async () => {
+    const said = await talk("checks", async () => {
+      await open.getByRole("group", { name: "Checks" }).waitFor();
+      await press("Answer");
+      await page.getByRole("alert").getByText("checks has fewer than 1").waitFor();
+      await open.getByLabel("lint").check();
+      await open.getByLabel("build").check();
+      await faults(page, "a choice of several");
+      await press("Answer");
+    });
+    equal(said, 'told {"action":"accept","content":{"checks":["lint","build"]}}', "what is told");
+  });
+
+  await step("a text that goes too deep is shown, and what comes after it", async () => {
+    const said = await talk("deep", async () => {});
+    equal(said.endsWith("after it"), true, "that its end is there");
+    await page.getByRole("status").filter({ hasText: "ready" }).waitFor();
+  });
+
+  await step("what turns used is counted", async () => {
+    await part(page, "Usage");
+    const card = main.getByRole("listitem").filter({ hasText: "talker" });
+    await card.getByText(/\d+00 tokens in · \d+ out/).waitFor();
+    await card.getByRole("img", { name: /^Tokens: \d+ in/ }).waitFor();
+  });
 });

@@ -47,4 +47,24 @@ browse(async ({ page, link, origin }) => {
     await demand("start and create late");
     await page.getByRole("main").getByRole("link", { name: "late" }).waitFor();
   });
+
+  await step("a part that was opened while the node was away is shown when it is back", async () => {
+    await demand("stop");
+    await line.filter({ hasText: "reconnecting" }).waitFor();
+    await page.getByRole("navigation").getByRole("link", { name: "Sessions" }).click();
+    await page.getByText("The node does not answer").waitFor();
+    await demand("start");
+    await page.getByRole("main").getByRole("link", { name: /^writer/ }).first().waitFor();
+  });
+
+  await step("what was asked by a node that died is no question any more", async () => {
+    await page.getByRole("main").getByRole("link", { name: /^writer/ }).first().click();
+    await prompt.fill("/write notes.md one");
+    await prompt.press("Enter");
+    await page.locator(".said.ask:not(.settled)").waitFor();
+    await demand("kill");
+    await demand("start");
+    await page.getByText("The turn ended before it was answered").waitFor();
+    equal(await page.locator(".answers").count(), 0, "answers that can be given");
+  });
 });

@@ -72,12 +72,19 @@ pub(super) fn browser_at(script: &str, daemons: &[&TestDaemon]) -> Option<Browse
 impl Browser {
     /// Reads its steps to the end and does what it asks for. A step that failed fails the test.
     pub(super) fn finish(&mut self, mut act: impl FnMut(&str)) {
+        self.finish_answering(|demand| {
+            act(demand);
+            "done".to_owned()
+        });
+    }
+
+    /// The same, where what it asks for is answered.
+    pub(super) fn finish_answering(&mut self, mut act: impl FnMut(&str) -> String) {
         let mut steps = Vec::new();
         for line in self.lines.by_ref() {
             let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
             if let Some(demand) = line["demand"].as_str() {
-                act(demand);
-                writeln!(self.input, "done").unwrap();
+                writeln!(self.input, "{}", act(demand)).unwrap();
             } else if let Some(failed) = line["failed"].as_str() {
                 let step = line["step"].as_str().unwrap_or("the script");
                 panic!("{step}: {failed}\nafter: {steps:#?}");

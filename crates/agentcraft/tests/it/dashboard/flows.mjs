@@ -61,6 +61,21 @@ browse(async ({ page, link }) => {
     await coloured("done", "completed");
   });
 
+  await step("a step that fails is drawn so, and so is the end that it leads to", async () => {
+    const run = async (name) => {
+      await part(page, "Workflows");
+      await main.getByRole("link", { name, exact: true }).click();
+      await page.getByRole("heading", { level: 1, name }).waitFor();
+      await page.getByRole("button", { name: "Run" }).click();
+      await page.locator(".notice.end").waitFor();
+    };
+    const told = (words) => page.getByRole("img", { name: words }).waitFor();
+    await run("breaks");
+    await told("Steps of breaks: build completed, test failed, done pending, failed failed");
+    await run("mends");
+    await told("Steps of mends: both failed, bad failed, good completed, mend completed, done completed, failed pending");
+  });
+
   await step("a run of the network is listed and leads to its transcript", async () => {
     await part(page, "Runs");
     const run = main.getByRole("listitem").filter({ hasText: "hello from the network" });

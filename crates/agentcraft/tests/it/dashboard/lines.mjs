@@ -63,5 +63,23 @@ browse(async ({ page, link, origin }) => {
     equal(words.includes("chunk 1 of 200") && words.includes("chunk 200 of 200"), true, "the first and the last word");
     await page.locator("#line").filter({ hasText: "connected" }).waitFor();
   });
+
+  await step("a prompt on a dead line is under way in words, and sent once", async () => {
+    way.swallow();
+    const prompt = page.getByRole("textbox", { name: "Prompt" });
+    await prompt.fill("said once");
+    await prompt.press("Enter");
+    await page.clock.fastForward(2000);
+    await page.getByRole("status").filter({ hasText: "Waiting for the node" }).waitFor();
+    await page.clock.fastForward(43000);
+    const said = page.locator(".said.me", { hasText: "said once" });
+    for (let tries = 0; tries < 10; tries += 1) {
+      if (await said.waitFor({ timeout: 5000 }).then(() => true, () => false)) break;
+      await page.clock.fastForward(12000);
+    }
+    await page.locator(".notice.end").nth(1).waitFor();
+    equal(await said.count(), 1, "prompts");
+    await page.waitForFunction(() => document.querySelector(".composer textarea").value === "");
+  });
   way.close();
 });

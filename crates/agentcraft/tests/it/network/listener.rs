@@ -293,6 +293,29 @@ fn the_link_of_the_dashboard_logs_in_once_and_only_once() {
 }
 
 #[test]
+fn a_link_that_was_followed_from_another_site_goes_on_by_itself() {
+    let daemon = listening();
+    let printed = daemon.cli(&["dashboard"]);
+    let url = printed.stdout.trim().to_owned();
+    let path = url.strip_prefix(&daemon.url()).unwrap();
+    let browser = Http::stranger(&daemon);
+    // A redirect would be the other site's, and the cookie would stay at home.
+    let person = [
+        ("accept", "text/html,application/xhtml+xml,*/*;q=0.8"),
+        ("sec-fetch-site", "cross-site"),
+    ];
+    let opened = browser.call("GET", path, &person, None);
+    assert_eq!(opened.status, 200, "{opened:?}");
+    assert!(opened.header("set-cookie").contains("SameSite=Strict"));
+    assert!(
+        opened
+            .text
+            .contains("http-equiv=\"refresh\" content=\"0; url=/\"")
+    );
+    assert_eq!(opened.header("cache-control"), "no-store");
+}
+
+#[test]
 fn a_person_who_is_not_logged_in_is_told_how_and_a_program_as_before() {
     let daemon = listening();
     let browser = Http::stranger(&daemon);
