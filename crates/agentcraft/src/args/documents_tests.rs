@@ -164,12 +164,18 @@ fn the_page_about_the_command_line_has_every_command() {
         })
         .collect();
     let mut all = Vec::new();
-    commands_of(&<Arguments as clap::CommandFactory>::command(), &[], &mut all);
+    commands_of(
+        &<Arguments as clap::CommandFactory>::command(),
+        &[],
+        &mut all,
+    );
     let is_told = |path: &&Vec<String>| {
         told.iter().any(|words| {
-            path.iter()
-                .enumerate()
-                .all(|(at, name)| words.get(at).is_some_and(|them| them.contains(&name.as_str())))
+            path.iter().enumerate().all(|(at, name)| {
+                words
+                    .get(at)
+                    .is_some_and(|them| them.contains(&name.as_str()))
+            })
         })
     };
     let (told, left_out): (Vec<_>, Vec<_>) = all.iter().partition(is_told);
@@ -183,7 +189,9 @@ fn settings_shown() -> String {
         .into_iter()
         .find(|(page, _)| page.ends_with("docs/operations.md"))
         .unwrap();
-    let (_, after) = page.split_once("A file with every setting:\n\n```toml\n").unwrap();
+    let (_, after) = page
+        .split_once("A file with every setting:\n\n```toml\n")
+        .unwrap();
     after.split_once("```").unwrap().0.to_owned()
 }
 
@@ -211,7 +219,14 @@ fn the_page_about_operations_shows_every_setting() {
         is_table || shown.lines().any(begins)
     };
     let mut count = 0;
-    for table in ["", "[http]", "[lan]", "[lending]", "[lending.sandbox]", "[runs]"] {
+    for table in [
+        "",
+        "[http]",
+        "[lan]",
+        "[lending]",
+        "[lending.sandbox]",
+        "[runs]",
+    ] {
         let wrong = resolved(&format!("{table}\nzzzzzz = 1\n")).unwrap_err();
         let said = format!("{wrong} {}", wrong.hint().unwrap_or_default());
         // A refusal names what there is: the only list that cannot be out of date.
@@ -219,7 +234,12 @@ fn the_page_about_operations_shows_every_setting() {
             Some((_, names)) => names.split(", ").map(str::to_owned).collect::<Vec<_>>(),
             None => {
                 let (_, names) = said.split_once("expected ").unwrap();
-                names.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+                names
+                    .split('`')
+                    .skip(1)
+                    .step_by(2)
+                    .map(str::to_owned)
+                    .collect()
             }
         };
         for key in named {
