@@ -272,13 +272,6 @@ impl Package {
             };
             findings.extend(problem.map(|problem| self.finding(name, &problem)));
         }
-        if let Ours::Only(names) = rule.ours {
-            let is_used = |name: &&&str| self.dependencies.iter().any(|used| used.name == **name);
-            findings.extend(names.iter().filter(|name| !is_used(name)).map(|name| {
-                let words = format!("{name} is not used here: take the edge out of xtask's table");
-                self.finding(name, &words)
-            }));
-        }
         if matches!(rule.third_parties, ThirdParties::Only { .. })
             && self
                 .features

@@ -66,9 +66,7 @@ impl Figures {
             let is_run = |offset: &usize| !source.is_outside_product() && !source.is_test(*offset);
             found.filter(is_run).count()
         };
-        if !source.is_outside_product() {
-            self.unwraps += outside("unwrap");
-        }
+        self.unwraps += outside("unwrap");
         self.mutexes += outside("Mutex");
         self.functions.extend(functions(source));
     }
