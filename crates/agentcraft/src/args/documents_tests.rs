@@ -113,7 +113,7 @@ fn every_block_with_commands_says_how_it_is_run() {
                     WORDS.contains(word) || need.is_some_and(|need| NEEDS.contains(&need))
                 };
                 let has_commands = matches!(words.first(), Some(&("sh" | "console")));
-                if has_commands && !words.iter().skip(1).all(|word| is_known(&word)) {
+                if has_commands && !words.iter().skip(1).all(is_known) {
                     wrong.push(format!("{page}: nobody knows what {line} means"));
                 }
                 fence = fence.is_none().then_some(words);

@@ -47,6 +47,11 @@ impl Reader {
         let reader = Self { home, node };
         let address = reader.home.path().join(".agentcraft/listener.json");
         eventually("the node listens", || address.exists());
+        // The sample agent comes last.
+        eventually("the agent of the samples is there", || {
+            let mut look = reader.shell("agentcraft agent status starter");
+            look.output().unwrap().status.success()
+        });
         reader
     }
 
