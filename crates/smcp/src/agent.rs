@@ -237,6 +237,10 @@ impl Agent {
         };
         match answer {
             Ok(answer) => {
+                if call.listener.is_some() {
+                    // What was said before the answer is about to be heard.
+                    tokio::task::yield_now().await;
+                }
                 let result = read(event, answer)?;
                 self.with_blobs(&call.computer, result).await
             }

@@ -396,22 +396,21 @@ async fn an_agent_that_asks_hears_how_far_its_call_is() {
         let meeting = Meeting::start(a, c).await;
         let never = CancellationToken::new();
         let (telling, mut told) = mpsc::channel(8);
-        let mut call = meeting.call("one__steps");
+        let mut call = meeting.call("one__say");
         call.listener = Some(Listener::new(move |said| {
             let _ = telling.try_send(said); // There is room for all of it.
         }));
-        let result = meeting.agent.call(&call, &never).await.unwrap();
-        assert_eq!(result.content[0]["text"], "true");
-        // What was said before the answer has arrived before it.
+        assert!(!meeting.agent.call(&call, &never).await.unwrap().is_error);
+        drop(call);
         for step in [1.0, 2.0] {
-            let said = told.try_recv().unwrap();
+            let said = timeout(SOON, told.recv()).await.unwrap().unwrap();
             assert_eq!((said.progress, said.total), (step, Some(2.0)));
             assert_eq!(said.message, Some(format!("step {step}")));
         }
-        let quiet = meeting
-            .agent
-            .call(&meeting.call("one__steps"), &never)
-            .await;
-        assert_eq!(quiet.unwrap().content[0]["text"], "false");
+        // Nobody is told of a call that nobody listens to.
+        let quiet = meeting.call("one__say");
+        assert!(!meeting.agent.call(&quiet, &never).await.unwrap().is_error);
+        assert_eq!(timeout(SOON, told.recv()).await.unwrap(), None);
+        meeting.office.stop().await;
     }
 }

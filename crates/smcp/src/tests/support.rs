@@ -226,9 +226,7 @@ impl Tools for FakeTools {
             ..ServerTool::default()
         };
         Box::pin(async move {
-            let names = [
-                "echo", "hang", "image", "ask", "burn", "fail", "denied", "steps",
-            ];
+            let names = ["echo", "hang", "image", "ask", "burn", "fail", "denied"];
             let mut tools: Vec<ServerTool> = names.map(|name| tool("one", name)).into();
             tools.push(tool("off", "any"));
             tools
@@ -247,6 +245,14 @@ impl Tools for FakeTools {
         Box::pin(async move {
             self.calls.fetch_add(1, Ordering::SeqCst);
             self.begun.notify_one();
+            for step in [1.0, 2.0] {
+                let said = Progress {
+                    progress: step,
+                    total: Some(2.0),
+                    message: Some(format!("step {step}")),
+                };
+                listener.iter().for_each(|it| it.hear(said.clone()));
+            }
             let content = match tool.as_str() {
                 "hang" => {
                     cancel.cancelled().await;
@@ -254,19 +260,6 @@ impl Tools for FakeTools {
                     return Err(CallFailure::Failed("cancelled".to_owned()));
                 }
                 "fail" => return Err(CallFailure::Failed("on purpose".to_owned())),
-                "steps" => {
-                    for step in [1.0, 2.0] {
-                        let said = Progress {
-                            progress: step,
-                            total: Some(2.0),
-                            message: Some(format!("step {step}")),
-                        };
-                        if let Some(listener) = &listener {
-                            listener.hear(said);
-                        }
-                    }
-                    json!({"type": "text", "text": listener.is_some().to_string()})
-                }
                 "denied" => return Err(CallFailure::Unauthorized { hint: None }),
                 "image" => {
                     use base64::{Engine as _, engine::general_purpose::STANDARD};
