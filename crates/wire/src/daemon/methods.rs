@@ -116,7 +116,7 @@ pub const METHODS: &[Method] = &[
     ),
     method(
         "agent.detach",
-        "{ name, cleanup? }",
+        "{ name, cleanup?, pid? }",
         "{ ok, workspaceCleaned }",
         &[AgentNotFound, AgentNotAttached, WorkspaceInit],
     ),
