@@ -123,7 +123,7 @@ impl Face {
 
     /// A new task.
     async fn begin(self: &Arc<Self>, call: &Call, send: SendMessage) -> Result<Arc<Feed>, Refusal> {
-        let agent = self.agent_for(call, &send)?;
+        let agent = self.agent_for(call, &send).await?;
         let chain = self
             .config
             .calls
@@ -163,7 +163,7 @@ impl Face {
     }
 
     /// Who a message is for: the address says it, or the message, or there is only one.
-    fn agent_for(&self, call: &Call, send: &SendMessage) -> Result<String, Refusal> {
+    async fn agent_for(&self, call: &Call, send: &SendMessage) -> Result<String, Refusal> {
         if let Some(agent) = call.target.agent() {
             return Ok(agent.to_owned());
         }
@@ -178,7 +178,7 @@ impl Face {
             .or_else(|| self.config.default_agent.clone());
         let agents = self.agents_for(&call.caller);
         let agent = match (named, agents.as_slice()) {
-            (Some(named), _) => named,
+            (Some(named), _) => self.called(named, &call.caller).await,
             (None, [only]) => only.name.clone(),
             (None, all) => {
                 let names: Vec<&str> = all.iter().map(|agent| agent.name.as_str()).collect();

@@ -16,13 +16,16 @@ use wire::{
     shape,
 };
 
-use crate::{error::Refusal, face::Face};
+use crate::{PublicAgents, error::Refusal, face::Face};
 
 /// The largest body of a request.
 pub(crate) const BODY_MAX: usize = 16 * 1024 * 1024;
 
 /// Bodies that are read at once, each of which takes several times its size while it becomes values.
 pub(crate) const READING_MAX: usize = 4;
+
+/// The right to speak to agents here; one for a single agent has its name after a colon.
+const RIGHT: &str = "a2a";
 
 /// The segment that stands for the node where an agent's name could be; no agent can be called that.
 pub(crate) const NODE: &str = "-";
@@ -97,12 +100,22 @@ impl Face {
         })
     }
 
+    /// What the agent is called that somebody names; as it was said, if that means none that is there or may be made.
+    pub(crate) async fn called(&self, said: String, caller: &Caller) -> String {
+        let offered = match &self.config.public {
+            PublicAgents::All => None,
+            PublicAgents::Only(names) => Some(names),
+        };
+        let called = self.engine.called(&said, caller, RIGHT, offered).await;
+        called.map_or(said, |name| name.to_string())
+    }
+
     /// Refuses an agent that is not public, not there, or not for this caller.
     pub(crate) fn check_agent(&self, caller: &Caller, agent: &str) -> Result<(), Refusal> {
         if !self.config.public.has(agent) || self.engine.agent(agent).is_err() {
             return Err(Refusal::no_agent(agent));
         }
-        if !caller.may(&format!("a2a:{agent}")) {
+        if !caller.may(&format!("{RIGHT}:{agent}")) {
             return Err(Refusal::forbidden(agent));
         }
         Ok(())

@@ -86,7 +86,8 @@ async fn agent_card(
     Path(agent): Path<String>,
     request: Request,
 ) -> Response {
-    card(&face, &Target::of(Some(&agent)), Shape::Both, &request)
+    let target = target(&face, &agent, caller(&request)).await;
+    card(&face, &target, Shape::Both, &request)
 }
 
 async fn strict_card(
@@ -94,7 +95,20 @@ async fn strict_card(
     Path(agent): Path<String>,
     request: Request,
 ) -> Response {
-    card(&face, &Target::of(Some(&agent)), Shape::Strict, &request)
+    let target = target(&face, &agent, caller(&request)).await;
+    card(&face, &target, Shape::Strict, &request)
+}
+
+/// Whom a part of the path means: the node, or an agent by its name or by what it is made of.
+async fn target(face: &Face, said: &str, caller: Option<Caller>) -> Target {
+    match (Target::of(Some(said)), caller) {
+        (Target::Agent(said), Some(caller)) => Target::Agent(face.called(said, &caller).await),
+        (target, _) => target,
+    }
+}
+
+fn caller(request: &Request) -> Option<Caller> {
+    request.extensions().get::<Caller>().cloned()
 }
 
 fn card(face: &Face, target: &Target, shape: Shape, request: &Request) -> Response {
@@ -111,7 +125,8 @@ async fn agent_rpc(
     Path(agent): Path<String>,
     request: Request,
 ) -> Response {
-    rpc::serve(face, Target::of(Some(&agent)), request).await
+    let target = target(&face, &agent, caller(&request)).await;
+    rpc::serve(face, target, request).await
 }
 
 async fn agent_rest(
@@ -132,7 +147,7 @@ async fn strict_rest(
 
 /// Everything below the address of an agent: its card, or an operation.
 async fn below(face: Arc<Face>, agent: &str, shape: Shape, request: Request) -> Response {
-    let target = Target::of(Some(agent));
+    let target = target(&face, agent, caller(&request)).await;
     let base = match shape {
         Shape::Both => "/a2a/",
         Shape::Strict => "/a2a/1.0/",

@@ -30,8 +30,8 @@ pub(crate) use agent::{
 pub(crate) use component::{ComponentCommand, McpCommand, ShowArgs};
 pub(crate) use install::{BundleArgs, DebugCommand, ServiceCommand, UpgradeCheckArgs};
 pub(crate) use network::{
-    AdmitArgs, DashboardArgs, DelegateArgs, DelegationCommand, IntentArgs, PairArgs, PeerCommand,
-    TokenCommand,
+    AdmitArgs, DashboardArgs, DelegateArgs, DelegationCommand, IdArgs, IntentArgs, PairArgs,
+    PeerCommand, TokenCommand,
 };
 pub(crate) use node::{
     CompletionsArgs, DaemonCommand, DoctorArgs, ManArgs, ReportFormat, RestartArgs, SchemaArgs,
@@ -54,8 +54,8 @@ pub(crate) use target::TargetArg;
 pub(crate) use template::TemplateCommand;
 pub(crate) use values::{Format, FormatArgs, Pair};
 pub(crate) use workflow::{
-    CancelArgs, GraphArgs, HistoryArgs, NewArgs, RerunArgs, ResumeArgs, RunWorkflowArgs,
-    ShowWorkflowArgs, StatusArgs, WorkflowCommand,
+    GraphArgs, HistoryArgs, NewArgs, RerunArgs, ResumeArgs, RunWorkflowArgs, ShowWorkflowArgs,
+    StatusArgs, WorkflowCommand,
 };
 
 const AFTER_HELP: &str = "\
@@ -226,6 +226,8 @@ impl Arguments {
             Some(Command::Intent(arguments)) => arguments.format.into(),
             Some(Command::Delegate(arguments)) => arguments.format.into(),
             Some(Command::Delegation(command)) => command.format(),
+            Some(Command::Service(command)) => command.format(),
+            Some(Command::Debug(command)) => command.format(),
             Some(
                 Command::Up
                 | Command::Proxy(_)
@@ -235,8 +237,6 @@ impl Arguments {
                 | Command::Man(_)
                 | Command::AcpServe(_)
                 | Command::Computer(_)
-                | Command::Service(_)
-                | Command::Debug(_)
                 | Command::Guardian
                 | Command::SandboxedProgram { .. }
                 | Command::BuiltinAgent,

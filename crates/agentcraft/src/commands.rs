@@ -38,7 +38,7 @@ mod workflow;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     args::{Arguments, Command, Format, McpCommand},
@@ -48,6 +48,7 @@ use crate::{
     render::{Field, Screen, Table, value_table},
 };
 use component::Kind;
+pub(crate) use workflow::past_runs;
 
 /// Runs the command that was asked for.
 pub(crate) fn run(
@@ -159,15 +160,36 @@ fn rows_of(answer: &Value, name: &str) -> Vec<Value> {
     rows.cloned().unwrap_or_default()
 }
 
-/// Values in the format that was asked for; quiet prints the first field of each.
+/// Says that something was done: the answer for programs, its name for scripts, a sentence for people.
+fn done(
+    answer: &Value,
+    name: &str,
+    words: &str,
+    format: Format,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    match (format, answer) {
+        // An answer without a body has nothing more to say than this.
+        (Format::Json, Value::Null) => screen.json(&json!({ "ok": true }))?,
+        (Format::Json, answer) => screen.json(answer)?,
+        (Format::Quiet, _) => screen.line(name)?,
+        (Format::Table, _) => screen.line(words)?,
+    }
+    Ok(())
+}
+
+/// Values in the format that was asked for; quiet prints the first field of each. Where there are none, a person is told
+/// what to do about it.
 fn print_values<const N: usize>(
     values: &[Value],
     fields: [Field; N],
+    none: &str,
     format: Format,
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
     match format {
         Format::Json => screen.json(&values)?,
+        Format::Table if values.is_empty() => screen.note(none)?,
         Format::Table => screen.table(&value_table(values, fields))?,
         Format::Quiet => {
             for value in values {

@@ -1,5 +1,8 @@
-//! What Tab offers in a shell beside the words of the command line itself: the agents, templates, sessions and workflows
-//! that are there. The shell runs this very program for it, told so by a variable; without a daemon fewer things are offered.
+//! What Tab offers in a shell beside the words of the command line itself: the agents, templates, sessions, workflows and
+//! their runs, peers, delegations and tokens that are there. The shell runs this very program for it, told so by a variable;
+//! without a daemon fewer things are offered.
+
+use std::{ffi::OsString, path::Path};
 
 use clap::{Arg, Command, CommandFactory};
 use clap_complete::{
@@ -11,9 +14,11 @@ use wire::daemon::Empty;
 
 use crate::{
     args::{Arguments, GlobalArgs},
+    commands::past_runs,
     config::{self, Config},
     connection::Connection,
     endpoints,
+    node::Node,
 };
 
 /// By which a shell says that it wants words to offer.
@@ -61,30 +66,75 @@ fn offering(command: Command, path: &str) -> Command {
 type Offer = fn() -> Vec<CompletionCandidate>;
 
 fn offer(path: &str, arg: &Arg) -> Option<Offer> {
-    let is_target = || {
-        let names = arg.get_value_names().unwrap_or_default();
-        names.iter().any(|name| name == "TARGET")
-    };
-    match (path.split(' ').next()?, arg.get_id().as_str()) {
-        (_, "name") if is_target() => Some(targets),
-        ("agent", "name" | "names") if path != "agent create" => Some(agents),
-        (_, "template") | ("template", "name") => Some(templates),
-        (_, "session_id") | ("session", "id" | "session") | ("journal", "session") => {
-            Some(sessions)
-        }
-        (_, "agent") => Some(agents),
-        ("workflow", "workflow") => Some(workflows),
+    let names = arg.get_value_names().unwrap_or_default();
+    let is_target = names.iter().any(|name| name == "TARGET");
+    match (path, path.split(' ').next()?, arg.get_id().as_str()) {
+        _ if is_target => Some(targets),
+        ("agent create", _, "template") => Some(makers),
+        (_, _, "template") | (_, "template", "name") => Some(templates),
+        (_, _, "session_id") | (_, "session", "id") | (_, "journal", "session") => Some(sessions),
+        ("workflow new", _, _) => None,
+        (_, "workflow", "workflow") => Some(workflows),
+        (_, "workflow", "run") => Some(runs),
+        ("skill show", _, "name") => Some(|| listed("skill.list", "name", "description")),
+        ("prompt show", _, "name") => Some(|| listed("prompt.list", "name", "description")),
+        ("mcp show", _, "name") => Some(|| listed("mcp.list", "name", "description")),
+        ("peer add", _, _) => None,
+        (_, "peer", "id" | "node") | (_, "delegate" | "intent", "peer") => Some(peers),
+        (_, "delegation", "id") => Some(|| kept("/delegations", "delegations", "id", "task")),
+        (_, "token", "id") => Some(|| kept("/tokens", "tokens", "id", "name")),
         _ => None,
     }
 }
 
+/// Everybody who can take a turn.
 fn targets() -> Vec<CompletionCandidate> {
-    let kinds = [("template", templates as Offer), ("workflow", workflows)];
-    let made = kinds.into_iter().flat_map(|(kind, offer)| {
-        let named = move |found: CompletionCandidate| found.add_prefix(format!("{kind}:"));
-        offer().into_iter().map(named)
+    let templates = templates().into_iter();
+    let templates = templates.map(|found| found.add_prefix("template:"));
+    agents()
+        .into_iter()
+        .chain(templates)
+        .chain(made())
+        .collect()
+}
+
+/// Everything that an agent can be made of.
+fn makers() -> Vec<CompletionCandidate> {
+    templates().into_iter().chain(made()).collect()
+}
+
+/// Workflows, and peers with what they can do.
+fn made() -> impl Iterator<Item = CompletionCandidate> {
+    let workflows = workflows().into_iter();
+    let peers = nodes().into_iter().flat_map(|peer| {
+        let alias = peer["alias"].as_str().unwrap_or_default().to_owned();
+        let able = rows(&peer["capabilities"]);
+        let agents = able.iter().filter_map(|able| able["id"].as_str());
+        let agents = agents.map(|agent| format!("peer:{alias}/{agent}"));
+        let both: Vec<String> = std::iter::once(format!("peer:{alias}"))
+            .chain(agents)
+            .collect();
+        both.into_iter().map(CompletionCandidate::new)
     });
-    agents().into_iter().chain(made).collect()
+    workflows
+        .map(|found| found.add_prefix("workflow:"))
+        .chain(peers)
+}
+
+fn peers() -> Vec<CompletionCandidate> {
+    kept("/peers", "peers", "alias", "name")
+}
+
+fn nodes() -> Vec<Value> {
+    behind_the_port("/peers", "peers")
+}
+
+fn runs() -> Vec<CompletionCandidate> {
+    let found = config().map(|config| past_runs(&config));
+    let found = found.unwrap_or_default().into_iter();
+    found
+        .map(|run| CompletionCandidate::new(run.id).help(Some(run.workflow.into())))
+        .collect()
 }
 
 fn agents() -> Vec<CompletionCandidate> {
@@ -115,6 +165,25 @@ fn listed(method: &str, name: &str, about: &str) -> Vec<CompletionCandidate> {
         return Vec::new();
     };
     let rows: Vec<Value> = connection.call(method, &Empty {}).unwrap_or_default();
+    candidates(&rows, name, about)
+}
+
+/// The same of what lies behind the node's port.
+fn kept(path: &str, name: &str, id: &str, about: &str) -> Vec<CompletionCandidate> {
+    candidates(&behind_the_port(path, name), id, about)
+}
+
+fn behind_the_port(path: &str, name: &str) -> Vec<Value> {
+    let node = config().and_then(|config| Node::open(&config).ok());
+    let answer = node.and_then(|node| node.get(path).ok());
+    answer.map(|answer| rows(&answer[name])).unwrap_or_default()
+}
+
+fn rows(value: &Value) -> Vec<Value> {
+    value.as_array().cloned().unwrap_or_default()
+}
+
+fn candidates(rows: &[Value], name: &str, about: &str) -> Vec<CompletionCandidate> {
     let candidate = |row: &Value| {
         let about = row[about].as_str().map(|about| about.to_owned().into());
         Some(CompletionCandidate::new(row[name].as_str()?).help(about))
@@ -122,8 +191,41 @@ fn listed(method: &str, name: &str, about: &str) -> Vec<CompletionCandidate> {
     rows.iter().filter_map(candidate).collect()
 }
 
+/// The node that the line means which is being typed.
 fn config() -> Option<Config> {
-    Config::resolve(&GlobalArgs::default(), config::environment()).ok()
+    let environment = config::environment();
+    let home = platform::system::home_dir(&environment);
+    let global = global(
+        std::env::args_os().skip_while(|word| word != "--"),
+        home.as_deref(),
+    );
+    Config::resolve(&global, environment).ok()
+}
+
+/// What the words say that every command understands. A shell hands them over as they were typed.
+fn global(words: impl Iterator<Item = OsString>, home: Option<&Path>) -> GlobalArgs {
+    let mut global = GlobalArgs::default();
+    let mut words = words.map(|word| word.to_string_lossy().into_owned());
+    while let Some(word) = words.next() {
+        let (flag, value) = match word.split_once('=') {
+            Some((flag, value)) => (flag.to_owned(), Some(value.to_owned())),
+            None => (word, None),
+        };
+        let slot = match flag.as_str() {
+            "--home" => &mut global.home,
+            "--socket" => &mut global.socket,
+            "--configs-dir" => &mut global.configs_dir,
+            _ => continue,
+        };
+        let Some(value) = value.or_else(|| words.next()) else {
+            break;
+        };
+        *slot = Some(match (value.strip_prefix("~/"), home) {
+            (Some(rest), Some(home)) => home.join(rest),
+            _ => value.into(),
+        });
+    }
+    global
 }
 
 #[cfg(test)]
@@ -149,11 +251,31 @@ mod tests {
             ("workflow run", "workflow"),
             ("proxy", "name"),
             ("journal", "agent"),
+            ("workflow status", "run"),
+            ("workflow cancel", "run"),
+            ("skill show", "name"),
+            ("peer show", "id"),
+            ("peer pair", "node"),
+            ("delegate", "peer"),
+            ("delegation diff", "id"),
+            ("token revoke", "id"),
         ] {
             assert!(offers(path, id), "{path} {id}");
         }
         assert!(!offers("agent create", "name"));
         assert!(!offers("workflow new", "name"));
+        assert!(!offers("peer add", "url"));
+        assert!(!offers("token create", "name"));
+    }
+
+    #[test]
+    fn the_node_is_the_one_that_the_line_means() {
+        let words = "-- agentcraft --home ~/node agent --socket=/s stop x --configs-dir c";
+        let words = words.split(' ').map(OsString::from);
+        let found = global(words, Some(Path::new("/home/ann")));
+        assert_eq!(found.home.as_deref(), Some(Path::new("/home/ann/node")));
+        assert_eq!(found.socket.as_deref(), Some(Path::new("/s")));
+        assert_eq!(found.configs_dir.as_deref(), Some(Path::new("c")));
     }
 
     #[test]

@@ -50,8 +50,9 @@ const JOURNAL_LINES: u64 = 1_000_000;
 
 const LOG_LEVEL: &str = "info";
 
-/// The home below the user's own, and the socket in it.
+/// The home below the user's own, and the configs and the socket in it.
 const HOME: &str = ".agentcraft";
+const CONFIGS: &str = "configs";
 const SOCKET: &str = "agentcraft.sock";
 
 /// Everything that was decided before anything is done.
@@ -143,12 +144,6 @@ impl ConfigError {
 }
 
 impl Config {
-    /// Whether the home is the one that every command finds without being told.
-    pub(crate) fn has_default_home(&self) -> bool {
-        let home = platform::system::home_dir(&self.environment);
-        home.is_some_and(|home| home.join(HOME) == self.home)
-    }
-
     /// What the daemon keeps everything in.
     pub(crate) fn store_file(&self) -> PathBuf {
         self.state_dir.join(STORE)
@@ -212,11 +207,6 @@ impl Config {
             .to_string_lossy()
             .into_owned()
     }
-
-    /// Whether the socket is the one in the home.
-    pub(crate) fn has_default_socket(&self) -> bool {
-        self.home.join(SOCKET) == self.socket
-    }
 }
 
 /// The environment of this process.
@@ -265,9 +255,7 @@ impl Config {
         };
         let configs_dir = match &global.configs_dir {
             Some(path) => here(path.as_os_str())?,
-            None => file
-                .configs_dir
-                .map_or_else(|| home.join("configs"), of_home),
+            None => file.configs_dir.map_or_else(|| home.join(CONFIGS), of_home),
         };
         // The second is other programs' too, which have words of their own.
         let log_level = match text(&environment, "AGENTCRAFT_LOG")? {
@@ -318,17 +306,26 @@ impl Config {
         })
     }
 
-    /// The flags that lead another terminal, with an environment of its own, to this node.
-    pub(crate) fn flags(&self) -> String {
-        let mut flags = String::new();
-        let usual = platform::system::home_dir(&self.environment).map(|user| user.join(HOME));
-        if usual.as_ref() != Some(&self.home) {
-            flags.push_str(&format!(" --home {}", self.home.display()));
-        }
-        if self.socket != self.home.join(SOCKET) {
-            flags.push_str(&format!(" --socket {}", self.socket.display()));
-        }
-        flags
+    /// The flags that lead somebody with an environment of their own to this node: another terminal, an editor, a service.
+    /// What everybody finds without being told is left out.
+    pub(crate) fn flags(&self) -> Vec<String> {
+        let user = platform::system::home_dir(&self.environment);
+        let usual = user.map(|user| user.join(HOME));
+        let places = [
+            ("--home", &self.home, usual),
+            ("--socket", &self.socket, Some(self.home.join(SOCKET))),
+            (
+                "--configs-dir",
+                &self.configs_dir,
+                Some(self.home.join(CONFIGS)),
+            ),
+        ];
+        let unusual = places
+            .into_iter()
+            .filter(|(_, path, usual)| usual.as_ref() != Some(*path));
+        unusual
+            .flat_map(|(flag, path, _)| [flag.to_owned(), path.to_string_lossy().into_owned()])
+            .collect()
     }
 
     /// The folders in which programs are looked for.

@@ -25,6 +25,13 @@ pub(crate) enum CommandError {
     },
     #[error("{}", .0.message)]
     Remote(Box<Remote>),
+    /// What the node says on its port, or what follows of it: which code it ends with is known where it is read.
+    #[error("{message}")]
+    Answered {
+        exit: Exit,
+        message: String,
+        hint: Option<String>,
+    },
     /// Nothing was done because the user has to decide first.
     #[error("{message}")]
     Refused { message: String, hint: String },
@@ -88,6 +95,15 @@ impl CommandError {
         }
     }
 
+    /// Something that was named and is not there, and which command shows what is.
+    pub(crate) fn not_found(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Answered {
+            exit: Exit::NotFound,
+            message: message.into(),
+            hint: Some(hint.into()),
+        }
+    }
+
     /// The code the process ends with.
     pub(crate) fn exit(&self) -> Exit {
         match self {
@@ -95,7 +111,7 @@ impl CommandError {
             Self::NotRunning { .. } | Self::Connect { .. } | Self::Lost(_) => Exit::Unreachable,
             Self::Remote(remote) => remote.exit(),
             Self::NoFile { .. } | Self::Missing { .. } => Exit::NotFound,
-            Self::Shown(exit) => *exit,
+            Self::Shown(exit) | Self::Answered { exit, .. } => *exit,
             // Whoever closed the pipe has read what they wanted.
             Self::Print(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
             Self::Unreadable { .. }
@@ -121,6 +137,7 @@ impl CommandError {
             Self::Lost(_) => Some("`agentcraft daemon status` tells whether it still runs".to_owned()),
             Self::Unreadable { versions, .. } => versions.as_ref().map(Versions::hint),
             Self::Remote(remote) => remote.hint(),
+            Self::Answered { hint, .. } => hint.clone(),
             Self::Refused { hint, .. } => Some(hint.clone()),
             Self::Missing { hint, .. } => hint.clone(),
             Self::Turn { session, .. } => {
@@ -152,7 +169,7 @@ impl Remote {
             "AGENT_NOT_FOUND" | "TEMPLATE_NOT_FOUND" | "CONFIG_NOT_FOUND" => Exit::NotFound,
             "CONFIG_VALIDATION" | "COMPONENT_REFERENCE" => Exit::Invalid,
             "INVALID_PARAMS" => Exit::Usage,
-            "GENERIC_BUSINESS" if self.message.starts_with("there is no session") => Exit::NotFound,
+            _ if self.is_about("session-not-found") => Exit::NotFound,
             _ => Exit::Failed,
         }
     }
@@ -163,7 +180,7 @@ impl Remote {
         }
         let name = self.agent().unwrap_or("NAME");
         let hint = match self.error_code.as_str() {
-            "AGENT_NOT_FOUND" => "`agentcraft agent list` shows the agents there are".to_owned(),
+            "AGENT_NOT_FOUND" => self.whom_instead().to_owned(),
             "TEMPLATE_NOT_FOUND" => "`agentcraft template list` shows the templates there are".to_owned(),
             "CONFIG_NOT_FOUND" => match self.component() {
                 Some(word) => format!("`agentcraft {word} list` shows those there are"),
@@ -172,7 +189,7 @@ impl Remote {
             "CONFIG_VALIDATION" => "`agentcraft template validate FILE` shows every problem of a file".to_owned(),
             "AGENT_ALREADY_RUNNING" => format!("`agentcraft agent stop {name}` ends its process first"),
             "AGENT_ALREADY_ATTACHED" => format!("`agentcraft agent detach {name}` lets go of the client's process"),
-            "AGENT_NOT_ATTACHED" if self.message.contains("is not running") => {
+            "AGENT_NOT_ATTACHED" if self.is_about("agent-not-started") => {
                 format!("start it with `agentcraft agent start {name}`")
             }
             "AGENT_NOT_ATTACHED" => format!("`agentcraft agent status {name}` shows whose process it has"),
@@ -196,6 +213,22 @@ impl Remote {
             _ => return None,
         };
         Some(hint)
+    }
+
+    /// What the daemon says beside the code, where the code stands for several things.
+    fn is_about(&self, word: &str) -> bool {
+        self.context.get("what").and_then(Value::as_str) == Some(word)
+    }
+
+    /// Where those are shown who can be spoken to, by what was written.
+    fn whom_instead(&self) -> &'static str {
+        let kind = self.agent().and_then(|name| name.split_once(':'));
+        match kind.map(|(kind, _)| kind) {
+            Some("peer") => "`agentcraft peer list` shows the nodes there are",
+            Some("workflow") => "`agentcraft workflow list` shows the workflows there are",
+            Some("template") => "`agentcraft template list` shows the templates there are",
+            Some(_) | None => "`agentcraft agent list` shows the agents there are",
+        }
     }
 
     /// The command of the kind of component it is about, where the daemon says so.

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use faces::Faces;
-pub(crate) use faces::{Children, node_name};
+pub(crate) use faces::{Children, described, node_name};
 pub(crate) use lender::lender;
 
 use crate::config::{Certificate, Config, Listen, Network, Trust};

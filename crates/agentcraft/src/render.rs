@@ -31,7 +31,7 @@ pub(crate) use component::{component_detail, component_table};
 pub(crate) use doctor::{Finding, Level, doctor_report};
 pub(crate) use export::session_markdown;
 pub(crate) use journal::journal_table;
-pub(crate) use network::{Field, value_table};
+pub(crate) use network::{Field, delegation_detail, ends, peer_detail, value_table};
 pub(crate) use node::{daemon_detail, welcome};
 pub(crate) use policy::{policy_rules, policy_verdict};
 pub(crate) use problems::{broken_file, validation};

@@ -66,15 +66,17 @@ impl IntoResponse for Refused {
 impl From<EngineError> for Refused {
     fn from(error: EngineError) -> Self {
         let status = match error.kind() {
-            ErrorKind::TemplateNotFound | ErrorKind::ConfigNotFound | ErrorKind::AgentNotFound => {
-                StatusCode::NOT_FOUND
-            }
+            ErrorKind::TemplateNotFound
+            | ErrorKind::ConfigNotFound
+            | ErrorKind::AgentNotFound
+            | ErrorKind::SessionNotFound => StatusCode::NOT_FOUND,
             ErrorKind::ConfigValidation
             | ErrorKind::ComponentReference
             | ErrorKind::InvalidParams { .. } => StatusCode::BAD_REQUEST,
             ErrorKind::AgentAlreadyRunning
             | ErrorKind::AgentAlreadyAttached
             | ErrorKind::AgentNotAttached
+            | ErrorKind::AgentNotStarted
             | ErrorKind::WorkspaceInit
             | ErrorKind::InstanceCorrupted
             | ErrorKind::AgentLaunch

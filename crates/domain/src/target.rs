@@ -6,7 +6,7 @@
 //! | `template:code-review` | an agent made of a template |
 //! | `workflow:triage` | a workflow |
 //! | `peer:nova9/news_digest` | an agent of another node; without the second part the node decides |
-//! | `peer:build-box?workspace=/src/app` | another node's agent, which is lent that folder |
+//! | `peer:build-box?workspace=/src/app` | another node's agent, which is lent that folder; `access=ro` before or after it for reading |
 
 use std::{fmt, str::FromStr};
 
@@ -56,9 +56,11 @@ pub enum TargetError {
     #[error("{what} has 1 to {WORD_MAX} bytes without control characters")]
     BadWord { what: &'static str },
     #[error(
-        "{key:?} says nothing of a peer: workspace=DIR, after access=ro if nothing may be changed"
+        "{key:?} says nothing of a peer: workspace=DIR, with access=ro& before it if nothing may be changed"
     )]
     UnknownSetting { key: String },
+    #[error("access={access} is neither access=ro nor access=rw")]
+    UnknownAccess { access: String },
     #[error("a workspace that is lent is an absolute path, not {dir:?}")]
     RelativeWorkspace { dir: String },
 }
@@ -95,15 +97,21 @@ fn peer(text: &str) -> Result<Maker, TargetError> {
     Ok(Maker::Peer { node, agent })
 }
 
-/// The path comes last and needs no escapes.
+/// The path needs no escapes: only what says how it may be used stands beside it, before it or after.
 fn workspace(node: &str, settings: &str) -> Result<Maker, TargetError> {
-    let (is_read_only, settings) = match settings.strip_prefix("access=ro&") {
-        Some(rest) => (true, rest),
-        None => (false, settings),
-    };
+    let (access, settings) = access(settings);
     let Some(dir) = settings.strip_prefix("workspace=") else {
         let key = settings.split('=').next().unwrap_or_default().to_owned();
         return Err(TargetError::UnknownSetting { key });
+    };
+    let is_read_only = match access {
+        None | Some("rw") => false,
+        Some("ro") => true,
+        Some(access) => {
+            return Err(TargetError::UnknownAccess {
+                access: access.into(),
+            });
+        }
     };
     if !dir.starts_with('/') {
         return Err(TargetError::RelativeWorkspace { dir: dir.into() });
@@ -115,11 +123,35 @@ fn workspace(node: &str, settings: &str) -> Result<Maker, TargetError> {
     })
 }
 
+/// What settings say of the access, if they do, and the rest of them.
+fn access(settings: &str) -> (Option<&str>, &str) {
+    if let Some(rest) = settings.strip_prefix("access=")
+        && let Some((access, rest)) = rest.split_once('&')
+    {
+        return (Some(access), rest);
+    }
+    match settings.rsplit_once("&access=") {
+        // A folder below one that is called so is still a folder.
+        Some((rest, access)) if !access.contains('/') => (Some(access), rest),
+        Some(_) | None => (None, settings),
+    }
+}
+
 fn word(what: &'static str, text: &str) -> Result<String, TargetError> {
     if text.is_empty() || text.len() > WORD_MAX || text.chars().any(char::is_control) {
         return Err(TargetError::BadWord { what });
     }
     Ok(text.to_owned())
+}
+
+impl Target {
+    /// What the agent is called, or would be if it were made.
+    pub fn agent_name(&self) -> Name {
+        match self {
+            Self::Agent(name) => name.clone(),
+            Self::Made(maker) => maker.agent_name(),
+        }
+    }
 }
 
 impl fmt::Display for Target {
@@ -207,6 +239,18 @@ mod tests {
             assert_eq!(parse(text).unwrap().to_string(), text);
         }
         assert_eq!(parse("agent:reviewer"), parse("reviewer"));
+        for (one, other) in [
+            (
+                "peer:b?workspace=/src&access=ro",
+                "peer:b?access=ro&workspace=/src",
+            ),
+            ("peer:b?workspace=/src&access=rw", "peer:b?workspace=/src"),
+            ("peer:b?access=rw&workspace=/src", "peer:b?workspace=/src"),
+        ] {
+            assert_eq!(parse(one).unwrap().to_string(), other);
+        }
+        let below = "peer:b?workspace=/a&access=ro/b";
+        assert_eq!(parse(below).unwrap().to_string(), below);
     }
 
     #[test]
@@ -224,6 +268,8 @@ mod tests {
             "peer:node?",
             "peer:node?dir=/x",
             "peer:node?workspace=./x",
+            "peer:node?workspace=/x&access=maybe",
+            "peer:node?access=ro",
             "http://node",
         ] {
             assert!(parse(text).is_err(), "{text:?}");

@@ -41,6 +41,8 @@ pub enum EngineError {
     },
     #[error("there is no agent called {name}")]
     AgentNotFound { name: String },
+    #[error("{target} reaches nobody: {reason}")]
+    Nobody { target: String, reason: String },
     #[error("there is already an agent called {name}")]
     AgentExists { name: Name },
     #[error("could not prepare the workspace of {name} in {}: {reason}", dir.display())]
@@ -107,9 +109,11 @@ pub enum ErrorKind {
     AgentAlreadyRunning,
     AgentAlreadyAttached,
     AgentNotAttached,
+    AgentNotStarted,
     WorkspaceInit,
     InstanceCorrupted,
     AgentLaunch,
+    SessionNotFound,
     /// What was asked for is wrong in itself.
     InvalidParams {
         field: &'static str,
@@ -126,7 +130,7 @@ impl EngineError {
             Self::ComponentNotFound { .. } | Self::FileNotFound { .. } => ErrorKind::ConfigNotFound,
             Self::FileUnreadable { .. } | Self::Invalid { .. } => ErrorKind::ConfigValidation,
             Self::MissingComponents { .. } => ErrorKind::ComponentReference,
-            Self::AgentNotFound { .. } => ErrorKind::AgentNotFound,
+            Self::AgentNotFound { .. } | Self::Nobody { .. } => ErrorKind::AgentNotFound,
             Self::AgentExists { .. } | Self::Workspace { .. } | Self::NotRemoved { .. } => {
                 ErrorKind::WorkspaceInit
             }
@@ -140,9 +144,9 @@ impl EngineError {
                 Refusal::NotAttached => ErrorKind::AgentNotAttached,
                 Refusal::NotThere => ErrorKind::AgentNotFound,
             },
-            Self::NotStarted { .. } => ErrorKind::AgentNotAttached,
-            Self::SessionNotFound { .. }
-            | Self::SessionOver { .. }
+            Self::NotStarted { .. } => ErrorKind::AgentNotStarted,
+            Self::SessionNotFound { .. } => ErrorKind::SessionNotFound,
+            Self::SessionOver { .. }
             | Self::SessionRefused { .. }
             | Self::TurnTimeout { .. }
             | Self::ShuttingDown => ErrorKind::Business,

@@ -64,7 +64,8 @@ pub(crate) fn all() -> Vec<Tool> {
         tool::<PromptAgent, Message>(
             PROMPT,
             "Prompt an agent",
-            "Sends a message to an agent that exists, and returns its answer. Without sessionId a new conversation is \
+            "Sends a message to an agent, and returns its answer. An agent is named, or said by what it is made of, such as \
+             workflow:NAME, and is then made the first time. Without sessionId a new conversation is \
              begun; pass the sessionId of an answer to go on with that conversation. An agent that is not running is \
              started first and goes on running.",
         )

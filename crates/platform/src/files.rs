@@ -16,8 +16,8 @@ use std::{
 pub use lock::{FileLock, Lock, LockError, lock_exclusive, lock_holder};
 pub use plain::{
     Fingerprint, append_bounded, copy_atomic, create_dir_all, empty_grown_log, fingerprint,
-    is_link, is_socket, is_stderr, is_there, list, remove_dir_if_empty, remove_file_if_there,
-    resolve, symlink,
+    is_folder, is_link, is_socket, is_stderr, is_there, list, remove_dir_if_empty,
+    remove_file_if_there, resolve, symlink,
 };
 
 use crate::pid::ProcessRef;

@@ -4,7 +4,6 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use domain::{
     Name, Trace, chain,
     run::{Input, Limits, Run},
-    target::Target,
 };
 use engine::{Batch, Caller, Keep, Sessions};
 use platform::crash;
@@ -17,6 +16,7 @@ use wire::{
 };
 
 use crate::{
+    PublicAgents,
     begin::Conversation,
     error::RunsError,
     exchange::Label,
@@ -26,6 +26,9 @@ use crate::{
     record::{self, Dialect, KEY, RUN, RunRecord, SESSION, SessionRecord},
     task::NewRun,
 };
+
+/// The right to run agents; one for a single agent has its name after a colon.
+const RIGHT: &str = "runs";
 
 /// Messages and parts of one request: more is not something anybody said.
 const MESSAGES_MAX: usize = 256;
@@ -73,6 +76,7 @@ impl Runs {
     ) -> Result<Created, RunsError> {
         let metadata = create.metadata.clone().unwrap_or_default();
         let chain = self.check_chain(&metadata, &around)?;
+        self.make_called(&create, &around.caller).await;
         let (agent, dialect) = self.agent_of(&create)?;
         check_right(&around.caller, &agent)?;
         check_input(&create.input)?;
@@ -203,13 +207,22 @@ impl Runs {
         Ok((self.default_agent()?, dialect))
     }
 
+    /// Makes the agent of a target that has none yet, where the caller may have it made.
+    async fn make_called(&self, create: &RunCreate, caller: &Caller) {
+        let Some(said) = create.agent_name.as_ref().or(create.agent_id.as_ref()) else {
+            return;
+        };
+        let offered = match &self.config().public {
+            PublicAgents::All => None,
+            PublicAgents::Only(names) => Some(names),
+        };
+        self.engine().called(said, caller, RIGHT, offered).await;
+    }
+
     /// An agent that callers may see.
     pub(crate) fn public_agent(&self, name: &str) -> Option<Name> {
         // One that is made for a target is there if the node offers it.
-        let name = match name.parse().ok()? {
-            Target::Agent(name) => name,
-            Target::Made(maker) => maker.agent_name(),
-        };
+        let name = self.engine().agent_of(&name.parse().ok()?).ok()?;
         let is_there = self.engine().agent(name.as_str()).is_ok();
         (self.config().public.shows(name.as_str()) && is_there).then_some(name)
     }
@@ -363,7 +376,7 @@ fn key_id(around: &Around) -> Result<Option<String>, RunsError> {
 }
 
 pub(crate) fn check_right(caller: &Caller, agent: &Name) -> Result<(), RunsError> {
-    let right = format!("runs:{agent}");
+    let right = format!("{RIGHT}:{agent}");
     if caller.may(&right) {
         return Ok(());
     }

@@ -72,20 +72,35 @@ impl From<EngineError> for RpcError {
             ErrorKind::AgentNotFound => ErrorCode::AgentNotFound,
             ErrorKind::AgentAlreadyRunning => ErrorCode::AgentAlreadyRunning,
             ErrorKind::AgentAlreadyAttached => ErrorCode::AgentAlreadyAttached,
-            ErrorKind::AgentNotAttached => ErrorCode::AgentNotAttached,
+            ErrorKind::AgentNotAttached | ErrorKind::AgentNotStarted => ErrorCode::AgentNotAttached,
             ErrorKind::WorkspaceInit => ErrorCode::WorkspaceInit,
             ErrorKind::InstanceCorrupted => ErrorCode::InstanceCorrupted,
             ErrorKind::AgentLaunch => ErrorCode::AgentLaunch,
             ErrorKind::InvalidParams { .. } => ErrorCode::InvalidParams,
-            ErrorKind::Business => ErrorCode::GenericBusiness,
+            ErrorKind::Business | ErrorKind::SessionNotFound => ErrorCode::GenericBusiness,
             ErrorKind::Internal => ErrorCode::InternalError,
         };
         let mut rpc = Self::new(code, engine::chain(&error));
         rpc.context = context(&error);
-        if let ErrorKind::InvalidParams { field } = error.kind() {
-            rpc = rpc.with("field", field);
+        // What the codes of the contract do not tell apart.
+        match error.kind() {
+            ErrorKind::InvalidParams { field } => rpc.with("field", field),
+            ErrorKind::SessionNotFound => rpc.with("what", "session-not-found"),
+            ErrorKind::AgentNotStarted => rpc.with("what", "agent-not-started"),
+            ErrorKind::TemplateNotFound
+            | ErrorKind::ConfigNotFound
+            | ErrorKind::ConfigValidation
+            | ErrorKind::ComponentReference
+            | ErrorKind::AgentNotFound
+            | ErrorKind::AgentAlreadyRunning
+            | ErrorKind::AgentAlreadyAttached
+            | ErrorKind::AgentNotAttached
+            | ErrorKind::WorkspaceInit
+            | ErrorKind::InstanceCorrupted
+            | ErrorKind::AgentLaunch
+            | ErrorKind::Business
+            | ErrorKind::Internal => rpc,
         }
-        rpc
     }
 }
 
@@ -94,6 +109,9 @@ fn context(error: &EngineError) -> BTreeMap<String, Value> {
     let pairs: Vec<(&str, Value)> = match error {
         EngineError::TemplateNotFound { name } | EngineError::AgentNotFound { name } => {
             vec![("name", json!(name))]
+        }
+        EngineError::Nobody { target, reason } => {
+            vec![("name", json!(target)), ("reason", json!(reason))]
         }
         EngineError::ComponentNotFound { kind, name } => {
             vec![("kind", json!(kind)), ("name", json!(name))]

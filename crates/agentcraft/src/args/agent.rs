@@ -128,25 +128,27 @@ pub(crate) struct OverrideArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct NamesArgs {
-    /// Names of the agents
-    #[arg(required = true, value_name = "NAME")]
-    pub(crate) names: Vec<Name>,
+    /// The agents: each by its name, or workflow:NAME, template:NAME, peer:NODE/AGENT, peer:NODE?workspace=DIR
+    #[arg(required = true, value_name = "TARGET")]
+    pub(crate) names: Vec<TargetArg>,
     #[command(flatten)]
     pub(crate) output: FormatArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// Name of the agent; all of them without it
-    pub(crate) name: Option<Name>,
+    /// The agent: its name, or a target such as workflow:NAME; all of them without it
+    #[arg(value_name = "TARGET")]
+    pub(crate) name: Option<TargetArg>,
     #[command(flatten)]
     pub(crate) output: FormatArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DestroyArgs {
-    /// Name of the agent
-    pub(crate) name: Name,
+    /// The agent: its name, or a target such as workflow:NAME
+    #[arg(value_name = "TARGET")]
+    pub(crate) name: TargetArg,
     /// Do not ask, let go of a client's process too, and be content if there is no such agent
     #[arg(long)]
     pub(crate) force: bool,
@@ -156,11 +158,12 @@ pub(crate) struct DestroyArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ResolveArgs {
-    /// Name of the agent
-    pub(crate) name: Name,
-    /// Template to create it from if there is no such agent
+    /// The agent: its name, or a target such as workflow:NAME
+    #[arg(value_name = "TARGET")]
+    pub(crate) name: TargetArg,
+    /// Template to create it from if there is no such agent, or a target such as workflow:NAME
     #[arg(short, long)]
-    pub(crate) template: Option<Name>,
+    pub(crate) template: Option<TargetArg>,
     #[command(flatten)]
     pub(crate) overrides: OverrideArgs,
     #[command(flatten)]
@@ -169,8 +172,9 @@ pub(crate) struct ResolveArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AttachArgs {
-    /// Name of the agent
-    pub(crate) name: Name,
+    /// The agent: its name, or a target such as workflow:NAME
+    #[arg(value_name = "TARGET")]
+    pub(crate) name: TargetArg,
     /// The process you started
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pid: u32,
@@ -183,8 +187,9 @@ pub(crate) struct AttachArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DetachArgs {
-    /// Name of the agent
-    pub(crate) name: Name,
+    /// The agent: its name, or a target such as workflow:NAME
+    #[arg(value_name = "TARGET")]
+    pub(crate) name: TargetArg,
     /// Remove an ephemeral workspace, and the agent with it
     #[arg(long)]
     pub(crate) cleanup: bool,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::ReportFormat;
+use super::{Format, FormatArgs, ReportFormat};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServiceCommand {
@@ -15,15 +15,15 @@ pub(crate) enum ServiceCommand {
     #[command(
         after_help = "Examples:\n  agentcraft service install\n  agentcraft --home ~/node service install"
     )]
-    Install,
+    Install(FormatArgs),
     /// Take back everything that install wrote
     #[command(after_help = "Examples:\n  agentcraft service uninstall")]
-    Uninstall,
+    Uninstall(FormatArgs),
     /// Print the unit and write nothing
     #[command(
         after_help = "Examples:\n  agentcraft service show > ~/.config/systemd/user/agentcraft.service"
     )]
-    Show,
+    Show(FormatArgs),
 }
 
 #[derive(Debug, Args)]
@@ -55,4 +55,23 @@ pub(crate) struct BundleArgs {
         default_value = "agentcraft-debug.md"
     )]
     pub(crate) output: PathBuf,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) format: Format,
+}
+
+impl ServiceCommand {
+    pub(crate) fn format(&self) -> Format {
+        match self {
+            Self::Install(output) | Self::Uninstall(output) | Self::Show(output) => output.format,
+        }
+    }
+}
+
+impl DebugCommand {
+    pub(crate) fn format(&self) -> Format {
+        match self {
+            Self::Bundle(arguments) => arguments.format,
+        }
+    }
 }

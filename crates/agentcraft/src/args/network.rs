@@ -45,8 +45,10 @@ pub(crate) struct TokenCreateArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct IdArgs {
-    /// Its id, as the list shows it
+    /// Its name or id, as the list shows it
     pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) output: FormatArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -115,6 +117,8 @@ pub(crate) struct PeerAddArgs {
     /// A file that holds a token of that node
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: FormatArgs,
 }
 
 #[derive(Debug, Args)]
@@ -147,12 +151,14 @@ pub(crate) struct IntentArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
+    agentcraft delegate build-box --dir ./app \"fix the failing tests\"\n  \
     agentcraft delegate https://build-box:7420 --token-file FILE --dir ./app \"fix the failing tests\"\n  \
     agentcraft delegate https://build-box:7420 --read-only \"review this\" --background\n  \
     agentcraft delegate http://127.0.0.1:10200/awcp --transport archive --keep staged \"tidy up\"")]
 pub(crate) struct DelegateArgs {
-    /// The address of the node that does the work
-    pub(crate) url: String,
+    /// The node that does the work: what `peer list` calls it, or its address
+    #[arg(value_name = "NODE")]
+    pub(crate) peer: String,
     /// What is to be done
     pub(crate) task: String,
     /// The folder that is lent
@@ -292,7 +298,7 @@ pub(crate) enum DelegationCommand {
     Undo(IdArgs),
     /// Remove what ended delegations may have left behind
     #[command(after_help = "Examples:\n  agentcraft delegation prune")]
-    Prune,
+    Prune(FormatArgs),
 }
 
 impl TokenCommand {
@@ -300,7 +306,7 @@ impl TokenCommand {
         match self {
             Self::Create(arguments) => arguments.output.format,
             Self::List(output) => output.format,
-            Self::Revoke(_) => Format::Table,
+            Self::Revoke(arguments) => arguments.output.format,
         }
     }
 }
@@ -310,9 +316,11 @@ impl PeerCommand {
         match self {
             Self::List(output) => output.format,
             Self::Pair(arguments) => arguments.output.format,
-            Self::Add(_) | Self::Show(_) | Self::Ping(_) | Self::Remove(_) | Self::Unpair(_) => {
-                Format::Table
-            }
+            Self::Add(arguments) => arguments.output.format,
+            Self::Show(arguments)
+            | Self::Ping(arguments)
+            | Self::Remove(arguments)
+            | Self::Unpair(arguments) => arguments.output.format,
         }
     }
 }
@@ -320,18 +328,17 @@ impl PeerCommand {
 impl DelegationCommand {
     pub(crate) fn format(&self) -> Format {
         match self {
-            Self::List(output) => output.format,
+            Self::List(output) | Self::Prune(output) => output.format,
             Self::Admit(arguments) => arguments.output.format,
             Self::Continue(arguments) => arguments.format.into(),
-            Self::Show(_)
-            | Self::Watch(_)
-            | Self::Diff(_)
-            | Self::Apply(_)
-            | Self::Discard(_)
-            | Self::Cancel(_)
-            | Self::Close(_)
-            | Self::Undo(_)
-            | Self::Prune => Format::Table,
+            Self::Show(arguments)
+            | Self::Watch(arguments)
+            | Self::Diff(arguments)
+            | Self::Apply(arguments)
+            | Self::Discard(arguments)
+            | Self::Cancel(arguments)
+            | Self::Close(arguments)
+            | Self::Undo(arguments) => arguments.output.format,
         }
     }
 }

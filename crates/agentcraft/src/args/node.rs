@@ -15,7 +15,7 @@ pub(crate) enum DaemonCommand {
     Start(StartArgs),
     /// Stop the daemon and the agents it runs; returns when it is gone
     #[command(after_help = "Examples:\n  agentcraft daemon stop")]
-    Stop,
+    Stop(FormatArgs),
     /// Say whether the daemon runs; exits with 3 when it does not
     #[command(
         after_help = "Examples:\n  agentcraft daemon status\n  agentcraft daemon status -f json"
@@ -33,6 +33,8 @@ pub(crate) struct StartArgs {
     /// Run in this terminal instead of the background
     #[arg(long)]
     pub(crate) foreground: bool,
+    #[command(flatten)]
+    pub(crate) output: FormatArgs,
 }
 
 #[derive(Debug, Args)]
@@ -40,13 +42,16 @@ pub(crate) struct RestartArgs {
     /// Kill a daemon that does not end by itself
     #[arg(long)]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) output: FormatArgs,
 }
 
 impl DaemonCommand {
     pub(crate) fn format(&self) -> Format {
         match self {
-            Self::Status(output) => output.format,
-            Self::Start(_) | Self::Stop | Self::Restart(_) => Format::Table,
+            Self::Status(output) | Self::Stop(output) => output.format,
+            Self::Start(arguments) => arguments.output.format,
+            Self::Restart(arguments) => arguments.output.format,
         }
     }
 }

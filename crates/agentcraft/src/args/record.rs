@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use domain::{Name, turn::ToolKind};
+use domain::turn::ToolKind;
 
-use super::{Format, ReportFormat, Since};
+use super::{Format, ReportFormat, Since, TargetArg};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -14,8 +14,8 @@ use super::{Format, ReportFormat, Since};
     agentcraft journal --since 2026-11-01 -f json > journal.jsonl")]
 pub(crate) struct JournalArgs {
     /// Only lines about this agent
-    #[arg(long, value_name = "NAME")]
-    pub(crate) agent: Option<Name>,
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) agent: Option<TargetArg>,
     /// Only lines about this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
@@ -55,9 +55,9 @@ pub(crate) enum PolicyCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct PolicyTestArgs {
-    /// Template whose rules come after the node's
+    /// Template whose rules come after the node's, or a target such as workflow:NAME
     #[arg(short, long)]
-    pub(crate) template: Option<Name>,
+    pub(crate) template: Option<TargetArg>,
     /// File with a `permissions` object, as JSON, to be asked alone
     #[arg(long, value_name = "FILE", conflicts_with = "template")]
     pub(crate) policy: Option<PathBuf>,
@@ -80,9 +80,9 @@ pub(crate) struct PolicyTestArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct PolicyShowArgs {
-    /// Template whose rules come after the node's
+    /// Template whose rules come after the node's, or a target such as workflow:NAME
     #[arg(short, long)]
-    pub(crate) template: Option<Name>,
+    pub(crate) template: Option<TargetArg>,
     /// How to print
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) format: ReportFormat,

@@ -1,9 +1,8 @@
 //! `agentcraft session …`.
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
-use domain::Name;
 
-use super::{Format, FormatArgs, ReportFormat, TalkFormatArgs};
+use super::{Format, FormatArgs, ReportFormat, TalkFormatArgs, TargetArg};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
@@ -29,10 +28,10 @@ pub(crate) enum SessionCommand {
     Watch(WatchArgs),
     /// End a session; its history stays
     #[command(after_help = "Examples:\n  agentcraft session close s-0199a")]
-    Close(SessionIdArgs),
+    Close(SessionShowArgs),
     /// End the turn that runs
     #[command(after_help = "Examples:\n  agentcraft session cancel s-0199a")]
-    Cancel(SessionIdArgs),
+    Cancel(SessionShowArgs),
     /// Answer what an agent asks
     #[command(after_help = "Examples:\n  \
         agentcraft session answer s-0199a ask-1-1 --option allow\n  \
@@ -63,8 +62,8 @@ pub(crate) struct SessionTreeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct SessionListArgs {
     /// Only those of this agent
-    #[arg(long, value_name = "NAME")]
-    pub(crate) agent: Option<Name>,
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) agent: Option<TargetArg>,
     #[command(flatten)]
     pub(crate) output: FormatArgs,
 }
@@ -110,6 +109,8 @@ pub(crate) struct AnswerArgs {
     /// Turn it down
     #[arg(long)]
     pub(crate) decline: bool,
+    #[command(flatten)]
+    pub(crate) output: FormatArgs,
 }
 
 #[derive(Debug, Args)]
@@ -135,14 +136,17 @@ impl SessionCommand {
     pub(crate) fn format(&self) -> Format {
         match self {
             Self::List(arguments) => arguments.output.format,
-            Self::Show(arguments) => arguments.output.format,
             Self::Watch(arguments) => arguments.output.format.into(),
             Self::Export(arguments) => match arguments.format {
                 ExportFormat::Json => Format::Json,
                 ExportFormat::Markdown => Format::Table,
             },
             Self::Tree(arguments) => arguments.format.into(),
-            Self::Attach(_) | Self::Close(_) | Self::Cancel(_) | Self::Answer(_) => Format::Table,
+            Self::Show(arguments) | Self::Close(arguments) | Self::Cancel(arguments) => {
+                arguments.output.format
+            }
+            Self::Answer(arguments) => arguments.output.format,
+            Self::Attach(_) => Format::Table,
         }
     }
 }

@@ -10,6 +10,9 @@ use domain::{
 /// What stands before a folder that is lent.
 const WORKSPACE: &str = "workspace=";
 
+/// What may stand after it.
+const ACCESS: &str = "&access=";
+
 /// A target as the daemon reads it: checked, and with an absolute folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TargetArg(Target);
@@ -49,13 +52,17 @@ fn absolute(text: &str) -> String {
     let Some((before, dir)) = text.split_once(WORKSPACE) else {
         return text.to_owned();
     };
+    let (dir, after) = match dir.rfind(ACCESS) {
+        Some(end) => dir.split_at(end),
+        None => (dir, ""),
+    };
     let path = std::path::absolute(dir);
     // What cannot be made absolute is refused as it is.
     let dir = path.map_or_else(
         |_| dir.to_owned(),
         |path| path.to_string_lossy().into_owned(),
     );
-    format!("{before}{WORKSPACE}{dir}")
+    format!("{before}{WORKSPACE}{dir}{after}")
 }
 
 #[cfg(test)]
@@ -69,6 +76,12 @@ mod tests {
         let expected = format!("peer:box?workspace={}", here.join("app").display());
         assert_eq!(target.to_string(), expected);
         assert_eq!(target.name(), None);
+        let read: TargetArg = "peer:box?workspace=./app&access=ro".parse().unwrap();
+        let expected = format!(
+            "peer:box?access=ro&workspace={}",
+            here.join("app").display()
+        );
+        assert_eq!(read.to_string(), expected);
         let agent: TargetArg = "reviewer".parse().unwrap();
         assert_eq!(agent.name(), Some("reviewer"));
     }

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use domain::Name;
 
-use super::{Format, FormatArgs};
+use super::{Format, FormatArgs, TargetArg};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TemplateCommand {
@@ -31,8 +30,9 @@ pub(crate) enum TemplateCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// Name of the template
-    pub(crate) name: Name,
+    /// Name of the template, or a target of which an agent would be made, such as workflow:NAME
+    #[arg(value_name = "TEMPLATE")]
+    pub(crate) name: TargetArg,
     #[command(flatten)]
     pub(crate) output: FormatArgs,
 }

@@ -69,7 +69,7 @@ pub(crate) enum WorkflowCommand {
     History(HistoryArgs),
     /// Cancel a run of any process of this home
     #[command(after_help = "Examples:\n  agentcraft workflow cancel 0197")]
-    Cancel(CancelArgs),
+    Cancel(StatusArgs),
     /// Draw the steps and what leads to what
     #[command(
         after_help = "Examples:\n  agentcraft workflow graph review\n  agentcraft workflow graph review --mermaid"
@@ -157,24 +157,22 @@ pub(crate) struct HistoryArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct CancelArgs {
-    /// The run; the beginning of its id is enough
-    pub(crate) run: String,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct GraphArgs {
     /// Its name, or the path of a file
     pub(crate) workflow: String,
     /// As a Mermaid diagram
     #[arg(long)]
     pub(crate) mermaid: bool,
+    #[command(flatten)]
+    pub(crate) output: FormatArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct NewArgs {
     /// Its name
     pub(crate) name: Name,
+    #[command(flatten)]
+    pub(crate) output: FormatArgs,
 }
 
 impl WorkflowCommand {
@@ -185,9 +183,10 @@ impl WorkflowCommand {
             Self::Run(arguments) => arguments.output.format.into(),
             Self::Resume(arguments) => arguments.output.format.into(),
             Self::Rerun(arguments) => arguments.output.format.into(),
-            Self::Status(arguments) => arguments.output.format,
+            Self::Status(arguments) | Self::Cancel(arguments) => arguments.output.format,
             Self::History(arguments) => arguments.output.format,
-            Self::Cancel(_) | Self::Graph(_) | Self::New(_) => Format::Table,
+            Self::Graph(arguments) => arguments.output.format,
+            Self::New(arguments) => arguments.output.format,
         }
     }
 }

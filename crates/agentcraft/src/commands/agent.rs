@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use domain::Name;
 use serde::Serialize;
 use serde_json::Value;
 use wire::daemon::{
@@ -14,7 +13,7 @@ use super::{chat, talk, template::absolute};
 use crate::{
     args::{
         AgentCommand, AttachArgs, CreateArgs, DestroyArgs, DetachArgs, Format, NamesArgs,
-        OverrideArgs, Pair, ResolveArgs,
+        OverrideArgs, Pair, ResolveArgs, TargetArg,
     },
     config::Config,
     connection::Connection,
@@ -137,7 +136,7 @@ fn report(
 }
 
 fn status(
-    name: &Name,
+    name: &TargetArg,
     format: Format,
     connection: &mut Connection,
     screen: &mut Screen,
@@ -188,7 +187,7 @@ fn destroy(
     connection: &mut Connection,
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
-    let name = arguments.name.as_str();
+    let name = &arguments.name.to_string();
     if !arguments.force {
         confirm_destroy(name, connection, screen)?;
     }
@@ -253,7 +252,7 @@ fn resolve(
 ) -> Result<(), CommandError> {
     let params = ResolveParams {
         name: arguments.name.to_string(),
-        template: arguments.template.as_ref().map(Name::to_string),
+        template: arguments.template.as_ref().map(TargetArg::to_string),
         overrides: overrides(&arguments.overrides),
     };
     let answer = connection.ask("agent.resolve", &params)?;
@@ -294,7 +293,7 @@ fn detach(
     connection: &mut Connection,
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
-    let name = arguments.name.as_str();
+    let name = &arguments.name.to_string();
     let params = DetachParams {
         name: name.to_owned(),
         cleanup: arguments.cleanup,

@@ -5,6 +5,9 @@ mod ending;
 
 use std::sync::mpsc;
 
+use serde_json::json;
+
+use super::done;
 use crate::{
     args::{DaemonCommand, Format, RestartArgs},
     config::Config,
@@ -17,6 +20,9 @@ use crate::{
 use background::Started;
 use ending::{Ended, Insistence};
 
+const STOPPED: &str = "stopped the daemon";
+const KILLED: &str = "killed the daemon";
+
 pub(super) fn run(
     command: DaemonCommand,
     config: Config,
@@ -24,15 +30,15 @@ pub(super) fn run(
 ) -> Result<(), CommandError> {
     match command {
         DaemonCommand::Start(arguments) if arguments.foreground => foreground(config, screen),
-        DaemonCommand::Start(_) => start(&config, screen),
-        DaemonCommand::Stop => stop(&config, screen),
+        DaemonCommand::Start(arguments) => start(&config, arguments.output.format, screen),
+        DaemonCommand::Stop(output) => stop(&config, output.format, screen),
         DaemonCommand::Status(output) => status(&config, output.format, screen),
         DaemonCommand::Restart(arguments) => restart(&arguments, &config, screen),
     }
 }
 
 fn foreground(config: Config, screen: &mut Screen) -> Result<(), CommandError> {
-    if say_if_running(&config, screen)? {
+    if say_if_running(&config, Format::Table, screen)? {
         return Ok(());
     }
     run_here(config, screen, |ready, screen| {
@@ -67,40 +73,54 @@ pub(super) fn run_here(
     })
 }
 
-fn start(config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
-    if say_if_running(config, screen)? {
+fn start(config: &Config, format: Format, screen: &mut Screen) -> Result<(), CommandError> {
+    if say_if_running(config, format, screen)? {
         return Ok(());
     }
-    match background::start(config)? {
-        Started::Ours(pid) => {
-            screen.line(&format!("started the daemon (pid {pid})"))?;
-            if let Some(why) = Address::why_none(config) {
-                screen.warning(&why)?;
-            }
-        }
-        Started::Anothers(pid) => {
-            screen.line(&format!("the daemon is already running (pid {pid})"))?
-        }
+    let started = background::start(config)?;
+    say_started(&started, format, screen)?;
+    if let (Started::Ours(_), Some(why)) = (&started, Address::why_none(config)) {
+        screen.warning(&why)?;
     }
     Ok(())
 }
 
+/// Says which process is the daemon, and whether this command has started it.
+fn say_started(started: &Started, format: Format, screen: &mut Screen) -> Result<(), CommandError> {
+    let (pid, is_ours, words) = match started {
+        Started::Ours(pid) => (pid, true, "started the daemon"),
+        Started::Anothers(pid) => (pid, false, "the daemon is already running"),
+    };
+    let answer = json!({ "pid": pid, "started": is_ours });
+    let words = format!("{words} (pid {pid})");
+    done(&answer, &pid.to_string(), &words, format, screen)
+}
+
 /// Says that a daemon already runs, if one does.
-pub(super) fn say_if_running(config: &Config, screen: &mut Screen) -> Result<bool, CommandError> {
+pub(super) fn say_if_running(
+    config: &Config,
+    format: Format,
+    screen: &mut Screen,
+) -> Result<bool, CommandError> {
     let Some(mut connection) = Connection::open_if_running(config)? else {
         return Ok(false);
     };
     let ping = connection.ping()?;
-    screen.line(&format!("the daemon is already running (pid {})", ping.pid))?;
+    say_started(&Started::Anothers(ping.pid), format, screen)?;
     warn_of_versions(&ping.version, screen)?;
     Ok(true)
 }
 
-fn stop(config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
-    match ending::end(config, Insistence::Ask, screen)? {
-        Ended::WasNotRunning => screen.line("the daemon is not running")?,
-        Ended::ByItself => screen.line("stopped the daemon")?,
-        Ended::Killed => screen.line("killed the daemon")?,
+fn stop(config: &Config, format: Format, screen: &mut Screen) -> Result<(), CommandError> {
+    let (is_new, words) = match ending::end(config, Insistence::Ask, screen)? {
+        Ended::WasNotRunning => (false, "the daemon is not running"),
+        Ended::ByItself => (true, STOPPED),
+        Ended::Killed => (true, KILLED),
+    };
+    match format {
+        Format::Json => screen.json(&json!({ "stopped": is_new }))?,
+        Format::Quiet => {}
+        Format::Table => screen.line(words)?,
     }
     Ok(())
 }
@@ -115,12 +135,13 @@ fn restart(
     } else {
         Insistence::Ask
     };
-    match ending::end(config, insistence, screen)? {
-        Ended::WasNotRunning => {}
-        Ended::ByItself => screen.line("stopped the daemon")?,
-        Ended::Killed => screen.line("killed the daemon")?,
+    let format = arguments.output.format;
+    match (ending::end(config, insistence, screen)?, format) {
+        (Ended::WasNotRunning, _) | (_, Format::Json | Format::Quiet) => {}
+        (Ended::ByItself, Format::Table) => screen.line(STOPPED)?,
+        (Ended::Killed, Format::Table) => screen.line(KILLED)?,
     }
-    start(config, screen)
+    start(config, format, screen)
 }
 
 fn status(config: &Config, format: Format, screen: &mut Screen) -> Result<(), CommandError> {

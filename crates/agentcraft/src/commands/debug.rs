@@ -35,7 +35,7 @@ pub(super) fn run(
     config: &Config,
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
-    let DebugCommand::Bundle(BundleArgs { output }) = command;
+    let DebugCommand::Bundle(BundleArgs { output, format }) = command;
     if files::is_there(&output) {
         return Err(CommandError::Refused {
             message: format!("{} is there already", output.display()),
@@ -52,7 +52,9 @@ pub(super) fn run(
         Durability::default(),
     )
     .map_err(|error| CommandError::machine("write the bundle", error))?;
-    screen.line(&format!("wrote {}", output.display()))?;
+    let path = output.display().to_string();
+    let answer = json!({ "path": path });
+    super::done(&answer, &path, &format!("wrote {path}"), format, screen)?;
     Ok(screen.note("look through it before you send it to anybody")?)
 }
 

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{print_values, rows_of, template::absolute};
+use super::{done, peer, print_values, rows_of, template::absolute};
 use crate::{
-    args::{AdmitArgs, DelegateArgs, DelegationCommand, Format, ReportFormat},
+    args::{AdmitArgs, DelegateArgs, DelegationCommand, Format, IdArgs},
     config::Config,
     error::CommandError,
     exit::Exit,
-    node::{Node, token_of},
-    render::{Screen, many_lines, one_line},
+    node::{Node, segment, token_of},
+    render::{Screen, delegation_detail, many_lines, one_line},
 };
 
 /// How long one question about the end waits; it is asked again until there is one.
@@ -25,7 +25,7 @@ pub(super) fn delegate(
 ) -> Result<(), CommandError> {
     let node = Node::open(config)?;
     let wanted = json!({
-        "peerUrl": arguments.url,
+        "peerUrl": peer::address(&node, &arguments.peer)?,
         "prompt": arguments.task,
         "dir": absolute(&arguments.dir)?,
         "access": if arguments.read_only { "ro" } else { "rw" },
@@ -37,14 +37,9 @@ pub(super) fn delegate(
         "background": true,
         "token": token_of(arguments.token_file.as_deref())?,
     });
+    let format = Format::from(arguments.format);
     let created = node.post("/delegations", &wanted)?;
-    follow(
-        &node,
-        &created,
-        arguments.background,
-        arguments.format,
-        screen,
-    )
+    follow(&node, &created, arguments.background, format, screen)
 }
 
 /// Tells of one that has begun, to its end unless it goes on in the background.
@@ -52,25 +47,17 @@ fn follow(
     node: &Node,
     created: &Value,
     background: bool,
-    format: ReportFormat,
+    format: Format,
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
     let id = created["id"].as_str().unwrap_or_default();
     if background {
-        match format {
-            ReportFormat::Json => screen.json(created)?,
-            ReportFormat::Table => screen.line(id)?,
-        }
-        return Ok(());
+        return done(created, id, id, format, screen);
     }
-    let progress = match format {
-        ReportFormat::Table => Progress::Shown,
-        ReportFormat::Json => Progress::Hidden,
-    };
-    if progress == Progress::Shown {
+    if format == Format::Table {
         screen.note(&format!("lent as {id}; Ctrl-C leaves it running"))?;
     }
-    let end = wait(node, id, progress, screen)?;
+    let end = wait(node, id, format, screen)?;
     show_end(node, &end, format, screen)
 }
 
@@ -80,7 +67,8 @@ pub(super) fn run(
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
     let node = Node::open(config)?;
-    let path = |id: &str| format!("/delegations/{id}");
+    let path = |id: &str| format!("/delegations/{}", segment(id));
+    let act = |id: &str, word: &str| node.post(&format!("{}/{word}", path(id)), &json!({}));
     match command {
         DelegationCommand::List(output) => {
             let rows = rows_of(&node.get("/delegations")?, "delegations");
@@ -90,52 +78,66 @@ pub(super) fn run(
                 ("SIDE", "/side"),
                 ("TASK", "/task"),
             ];
-            print_values(&rows, fields, output.format, screen)?;
+            let none =
+                "nothing was lent yet; `agentcraft delegate NODE --dir DIR TASK` lends a folder";
+            print_values(&rows, fields, none, output.format, screen)?;
         }
-        DelegationCommand::Show(arguments) => screen.json(&node.get(&path(&arguments.id))?)?,
+        DelegationCommand::Show(arguments) => {
+            let shown = node.get(&path(&arguments.id))?;
+            match arguments.output.format {
+                Format::Json => screen.json(&shown)?,
+                Format::Quiet => screen.line(shown["state"].as_str().unwrap_or_default())?,
+                Format::Table => screen.print(&delegation_detail(&shown, screen.style()))?,
+            }
+        }
         DelegationCommand::Watch(arguments) => {
-            let end = wait(&node, &arguments.id, Progress::Shown, screen)?;
-            show_end(&node, &end, ReportFormat::Table, screen)?;
+            let end = wait(&node, &arguments.id, arguments.output.format, screen)?;
+            show_end(&node, &end, arguments.output.format, screen)?;
         }
         DelegationCommand::Diff(arguments) => {
             let audit = node.get(&format!("{}/audit", path(&arguments.id)))?;
-            match audit["diff"].as_str() {
-                Some(diff) => screen.print(&many_lines(diff))?,
-                None => screen.json(&audit)?,
-            }
+            show_audit(&audit, arguments.output.format, screen)?;
         }
-        DelegationCommand::Cancel(arguments) => {
-            node.post(&format!("{}/cancel", path(&arguments.id)), &json!({}))?;
-            screen.line(&format!("cancelled {}", arguments.id))?;
+        DelegationCommand::Cancel(IdArgs { id, output }) => {
+            let answer = act(&id, "cancel")?;
+            done(
+                &answer,
+                &id,
+                &format!("cancelled {id}"),
+                output.format,
+                screen,
+            )?;
         }
         DelegationCommand::Continue(arguments) => {
             let next = json!({ "prompt": arguments.task });
             let next = node.post(&format!("{}/continue", path(&arguments.id)), &next)?;
-            follow(&node, &next, arguments.background, arguments.format, screen)?;
+            let format = arguments.format.into();
+            follow(&node, &next, arguments.background, format, screen)?;
         }
-        DelegationCommand::Close(arguments) => {
-            node.post(&format!("{}/close", path(&arguments.id)), &json!({}))?;
-            screen.line(&format!("closed {}", arguments.id))?;
+        DelegationCommand::Close(IdArgs { id, output }) => {
+            let answer = act(&id, "close")?;
+            done(&answer, &id, &format!("closed {id}"), output.format, screen)?;
         }
         DelegationCommand::Admit(arguments) => admit(&node, &arguments, config, screen)?,
-        DelegationCommand::Apply(arguments) => {
-            let applied = node.post(&format!("{}/apply", path(&arguments.id)), &json!({}))?;
-            screen.line(&format!(
-                "applied {} changes of {}",
-                applied["changes"], arguments.id
-            ))?;
+        DelegationCommand::Apply(IdArgs { id, output }) => {
+            let applied = act(&id, "apply")?;
+            let words = format!("applied {} changes of {id}", applied["changes"]);
+            done(&applied, &id, &words, output.format, screen)?;
         }
-        DelegationCommand::Discard(arguments) => {
-            node.post(&format!("{}/discard", path(&arguments.id)), &json!({}))?;
-            screen.line(&format!("discarded the changes of {}", arguments.id))?;
+        DelegationCommand::Discard(IdArgs { id, output }) => {
+            let answer = act(&id, "discard")?;
+            let words = format!("discarded the changes of {id}");
+            done(&answer, &id, &words, output.format, screen)?;
         }
-        DelegationCommand::Undo(arguments) => {
-            node.post(&format!("{}/undo", path(&arguments.id)), &json!({}))?;
-            screen.line(&format!("undid {}", arguments.id))?;
+        DelegationCommand::Undo(IdArgs { id, output }) => {
+            let answer = act(&id, "undo")?;
+            done(&answer, &id, &format!("undid {id}"), output.format, screen)?;
         }
-        DelegationCommand::Prune => {
+        DelegationCommand::Prune(output) => {
             let pruned = node.post("/delegations/prune", &json!({}))?;
-            screen.line(&format!("removed {}", pruned["removed"]))?;
+            let removed = pruned["removed"].to_string();
+            let words = format!("removed {removed}");
+            done(&pruned, &removed, &words, output.format, screen)?;
         }
     }
     Ok(())
@@ -180,28 +182,33 @@ fn admit(
     Ok(())
 }
 
-/// Whether what happens meanwhile is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    Shown,
-    Hidden,
+/// What was changed: as a diff, or by its paths where it is too large for one; quiet prints the paths.
+fn show_audit(audit: &Value, format: Format, screen: &mut Screen) -> Result<(), CommandError> {
+    match (format, audit["diff"].as_str()) {
+        (Format::Json, _) => screen.json(audit)?,
+        (Format::Table, Some(diff)) => screen.print(&many_lines(diff))?,
+        (Format::Table, None) | (Format::Quiet, _) => {
+            for change in rows_of(audit, "changes") {
+                screen.line(&one_line(change["path"].as_str().unwrap_or_default()))?;
+            }
+        }
+    }
+    Ok(())
 }
 
-/// Asks until the delegation is over, and tells what happens meanwhile.
-fn wait(
-    node: &Node,
-    id: &str,
-    progress: Progress,
-    screen: &mut Screen,
-) -> Result<Value, CommandError> {
+/// Asks until the delegation is over, and tells people what happens meanwhile.
+fn wait(node: &Node, id: &str, format: Format, screen: &mut Screen) -> Result<Value, CommandError> {
     let mut told = 0;
     loop {
-        let question = format!("/delegations/{id}/wait?timeout={WAIT_SECS}&beyond={told}");
+        let question = format!(
+            "/delegations/{}/wait?timeout={WAIT_SECS}&beyond={told}",
+            segment(id)
+        );
         let seen = node.get(&question)?;
         let lines = seen["log"].as_array().cloned().unwrap_or_default();
         let state = seen["state"].as_str().unwrap_or_default();
         let is_over = matches!(state, "completed" | "error" | "cancelled" | "expired");
-        if progress == Progress::Shown {
+        if format == Format::Table {
             // The last line of one that is over is its end, which is told below.
             let until = lines.len() - usize::from(is_over && !lines.is_empty());
             for line in lines.iter().take(until).skip(told) {
@@ -219,13 +226,14 @@ fn wait(
 fn show_end(
     node: &Node,
     end: &Value,
-    format: ReportFormat,
+    format: Format,
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
     let state = end["state"].as_str().unwrap_or_default();
     match format {
-        ReportFormat::Json => screen.json(end)?,
-        ReportFormat::Table => {
+        Format::Json => screen.json(end)?,
+        Format::Quiet => screen.line(state)?,
+        Format::Table => {
             let ending = &end["ending"][state];
             match (ending["summary"].as_str(), ending["code"].as_str()) {
                 (Some(summary), _) => {

@@ -38,15 +38,8 @@ pub(super) fn run(
 
 /// What follows the name of the program.
 fn words(arguments: &EditorArgs, config: &Config) -> Vec<String> {
-    let mut words = Vec::new();
-    let text = |path: &Path| path.to_string_lossy().into_owned();
     // The editor has another environment than this shell.
-    if !config.has_default_home() {
-        words.extend(["--home".to_owned(), text(&config.home)]);
-    }
-    if !config.has_default_socket() {
-        words.extend(["--socket".to_owned(), text(&config.socket)]);
-    }
+    let mut words = config.flags();
     words.extend(of_arguments(arguments));
     words
 }

@@ -11,7 +11,7 @@ use crate::{
     config::Config,
     error::CommandError,
     exit::Exit,
-    node::Node,
+    node::{Node, segment},
     render::Screen,
 };
 
@@ -49,9 +49,10 @@ pub(super) fn run(
             match answer(&node, &id, Some(&peer), &text) {
                 Ok(answered) => intent = answered,
                 // It waits as it did; what was said is not what it can take.
-                Err(CommandError::Refused { message, hint }) if refusals < REFUSALS_MAX => {
+                Err(CommandError::Answered { message, hint, .. }) if refusals < REFUSALS_MAX => {
                     refusals += 1;
-                    screen.note(&format!("{message} ({hint})"))?;
+                    let hint = hint.map(|hint| format!(" ({hint})"));
+                    screen.note(&format!("{message}{}", hint.unwrap_or_default()))?;
                     intent = node.get(&format!("/intents/{id}"))?;
                 }
                 Err(error) => {
@@ -87,12 +88,13 @@ fn explain(node: &Node, arguments: &IntentArgs, screen: &mut Screen) -> Result<(
         ("FIT", "/fit"),
         ("BECAUSE OF", "/why"),
     ];
-    print_values(&rows, fields, arguments.format.into(), screen)
+    let none = "no peer that is there can do it; `agentcraft peer list` shows who is";
+    print_values(&rows, fields, none, arguments.format.into(), screen)
 }
 
 fn answer(node: &Node, id: &str, peer: Option<&str>, text: &str) -> Result<Value, CommandError> {
     let body = json!({ "text": text, "peer": peer });
-    node.post(&format!("/intents/{id}/answer"), &body)
+    node.post(&format!("/intents/{}/answer", segment(id)), &body)
 }
 
 /// The first question that waits for the human, and whose it is.
@@ -231,7 +233,7 @@ pub(super) fn tree(
 ) -> Result<(), CommandError> {
     let node = Node::open(config)?;
     let trees = match &arguments.session {
-        Some(session) => vec![node.get(&format!("/intents/sessions/{session}"))?],
+        Some(session) => vec![node.get(&format!("/intents/sessions/{}", segment(session)))?],
         None => rows_of(&node.get("/intents/sessions")?, "sessions"),
     };
     if arguments.format == ReportFormat::Json {

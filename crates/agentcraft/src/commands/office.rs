@@ -33,6 +33,15 @@ const LEAVE_MAX: Duration = Duration::from_secs(2);
 /// The largest file that computers take.
 const UPLOAD_MAX: u64 = 100 * 1024 * 1024;
 
+/// What is said of a list in which nothing is.
+const NOBODY: &str =
+    "nobody is there; `agentcraft computer join URL OFFICE` lends tools of a machine";
+const NO_TOOLS: &str =
+    "there are no tools; `agentcraft computer join URL OFFICE` lends those of MCP servers";
+const NO_SKILLS: &str = "it has no skills; `agentcraft computer join --skills FOLDER` lends some";
+const NO_SERVERS: &str =
+    "it has no MCP servers; `agentcraft computer join --config FILE` names some";
+
 pub(super) fn run(
     command: OfficeCommand,
     config: &Config,
@@ -56,7 +65,7 @@ pub(super) fn run(
                 ("ROLE", "/role"),
                 ("VERSION", "/a2c_version"),
             ];
-            print_values(&rows, fields, arguments.output.format, screen)
+            print_values(&rows, fields, NOBODY, arguments.output.format, screen)
         }
     }
 }
@@ -154,7 +163,7 @@ fn tools(
             row.as_object_mut().and_then(|row| row.remove("summary"));
         }
     }
-    print_values(&rows, fields, arguments.output.format, screen)?;
+    print_values(&rows, fields, NO_TOOLS, arguments.output.format, screen)?;
     failed.map_or(Ok(()), Err)
 }
 
@@ -260,7 +269,7 @@ fn skills(
         ("SOURCE", "/source"),
         ("DESCRIPTION", "/description"),
     ];
-    print_values(&skills, fields, arguments.output.format, screen)
+    print_values(&skills, fields, NO_SKILLS, arguments.output.format, screen)
 }
 
 fn upload(
@@ -315,5 +324,5 @@ fn show_config(
         ("COMMAND OR ADDRESS", "/place"),
         ("STATE", "/state"),
     ];
-    print_values(&rows, fields, arguments.output.format, screen)
+    print_values(&rows, fields, NO_SERVERS, arguments.output.format, screen)
 }

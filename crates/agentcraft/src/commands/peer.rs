@@ -7,13 +7,14 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{print_values, rows_of};
+use super::{done, print_values, rows_of};
 use crate::{
     args::{Format, PairArgs, PeerCommand},
     config::Config,
     error::CommandError,
-    node::{Node, token_of},
-    render::Screen,
+    exit::Exit,
+    node::{Node, segment, token_of},
+    render::{Screen, one_line, peer_detail},
 };
 
 /// How often it is asked whether the other owner has agreed.
@@ -28,6 +29,7 @@ pub(super) fn run(
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
     let node = Node::open(config)?;
+    let path = |id: &str| format!("/peers/{}", segment(id));
     match command {
         PeerCommand::List(output) => {
             let peers = rows_of(&node.get("/peers")?, "peers");
@@ -38,54 +40,121 @@ pub(super) fn run(
                 ("ADDRESS", "/url"),
                 ("NOTE", "/trouble"),
             ];
-            print_values(&peers, fields, output.format, screen)?;
+            let none = "no other node is known; `agentcraft peer add URL` makes one known";
+            print_values(&peers, fields, none, output.format, screen)?;
         }
         PeerCommand::Add(arguments) => {
             let body = json!({ "url": arguments.url, "token": token_of(arguments.token_file.as_deref())? });
-            screen.json(&node.post("/peers", &body)?)?;
+            let added = node.post("/peers", &body)?;
+            show(&added, arguments.output.format, screen)?;
         }
         PeerCommand::Show(arguments) => {
-            screen.json(&node.get(&format!("/peers/{}", arguments.id))?)?;
+            show(
+                &node.get(&path(&arguments.id))?,
+                arguments.output.format,
+                screen,
+            )?;
         }
         PeerCommand::Ping(arguments) => {
-            screen.json(&node.post(&format!("/peers/{}/ping", arguments.id), &json!({}))?)?;
+            let pinged = node.post(&format!("{}/ping", path(&arguments.id)), &json!({}))?;
+            ping(&pinged, arguments.output.format, screen)?;
         }
         PeerCommand::Remove(arguments) => {
-            node.delete(&format!("/peers/{}", arguments.id))?;
-            screen.line(&format!("forgot {}", arguments.id))?;
+            let id = &arguments.id;
+            let answer = node.delete(&path(id))?;
+            let words = format!("forgot {id}");
+            done(&answer, id, &words, arguments.output.format, screen)?;
         }
         PeerCommand::Pair(arguments) => pair(&node, &arguments, screen)?,
         PeerCommand::Unpair(arguments) => {
-            node.post(&format!("/peers/{}/unpair", arguments.id), &json!({}))?;
-            screen.line(&format!(
-                "{} is no longer paired with this node",
-                arguments.id
-            ))?;
+            let id = &arguments.id;
+            let answer = node.post(&format!("{}/unpair", path(id)), &json!({}))?;
+            let words = format!("{id} is no longer paired with this node");
+            done(&answer, id, &words, arguments.output.format, screen)?;
         }
     }
     Ok(())
+}
+
+/// The address of a node that is meant by what `peer list` calls it, or by its address itself.
+pub(super) fn address(node: &Node, said: &str) -> Result<String, CommandError> {
+    if said.contains("://") {
+        return Ok(said.to_owned());
+    }
+    match node.get(&format!("/peers/{}", segment(said))) {
+        Ok(peer) => Ok(text(&peer, "url").to_owned()),
+        Err(CommandError::Answered {
+            exit: Exit::NotFound,
+            message,
+            ..
+        }) => Err(CommandError::not_found(
+            message,
+            "`agentcraft peer list` shows those there are; any other is named by its address, such as http://nova9.local:7420",
+        )),
+        Err(error) => Err(error),
+    }
+}
+
+fn show(peer: &Value, format: Format, screen: &mut Screen) -> Result<(), CommandError> {
+    match format {
+        Format::Json => screen.json(peer)?,
+        Format::Quiet => screen.line(text(peer, "alias"))?,
+        Format::Table => screen.print(&peer_detail(peer, screen.style()))?,
+    }
+    Ok(())
+}
+
+/// Says whether the peer answered, and ends accordingly.
+fn ping(pinged: &Value, format: Format, screen: &mut Screen) -> Result<(), CommandError> {
+    let peer = &pinged["peer"];
+    let (name, url) = (text(peer, "alias"), text(peer, "url"));
+    let millis = pinged["millis"].as_f64();
+    match (format, millis) {
+        (Format::Json, _) => screen.json(pinged)?,
+        (Format::Quiet, Some(millis)) => screen.line(&format!("{millis:.1}"))?,
+        (Format::Quiet, None) => {}
+        (Format::Table, Some(millis)) => {
+            screen.line(&one_line(&format!(
+                "{name} at {url} answered in {millis:.1} ms"
+            )))?;
+        }
+        (Format::Table, None) => {
+            return Err(CommandError::Answered {
+                exit: Exit::Failed,
+                message: match text(peer, "trouble") {
+                    "" => format!("{name} at {url} does not answer"),
+                    trouble => format!("{name} at {url} does not answer: {trouble}"),
+                },
+                hint: Some("look whether it is on and can be reached".to_owned()),
+            });
+        }
+    }
+    match millis {
+        Some(_) => Ok(()),
+        None => Err(CommandError::Shown(Exit::Failed)),
+    }
 }
 
 fn pair(node: &Node, arguments: &PairArgs, screen: &mut Screen) -> Result<(), CommandError> {
     let format = arguments.output.format;
     if let Some(code) = &arguments.accept {
         let peer = node.post("/pair/accept", &grant(arguments, "code", code))?;
-        return said(
-            &peer,
-            &format!("paired with {}", text(&peer, "name")),
-            format,
-            screen,
-        );
+        let name = text(&peer, "name");
+        return done(&peer, name, &format!("paired with {name}"), format, screen);
     }
     if let Some(code) = &arguments.refuse {
-        node.post("/pair/refuse", &json!({ "code": code }))?;
-        return Ok(screen.line("refused")?);
+        let answer = node.post("/pair/refuse", &json!({ "code": code }))?;
+        return done(&answer, code, "refused", format, screen);
     }
     let Some(whom) = &arguments.node else {
         let requests = rows_of(&node.get("/pair")?, "requests");
         let fields = [("CODE", "/code"), ("NAME", "/name"), ("FROM", "/from")];
-        return print_values(&requests, fields, format, screen);
+        let none = "nobody asks to be paired with; `agentcraft peer pair NODE` asks another node";
+        return print_values(&requests, fields, none, format, screen);
     };
+    if !whom.contains("://") {
+        address(node, whom)?;
+    }
     let asked = node.post("/pair", &grant(arguments, "peer", whom))?;
     let (name, code) = (text(&asked, "name"), text(&asked, "code"));
     screen.note(&format!("the code is {code}"))?;
@@ -94,7 +163,7 @@ fn pair(node: &Node, arguments: &PairArgs, screen: &mut Screen) -> Result<(), Co
     ))?;
     let asked = wait(node, text(&asked, "id"))?;
     match text(&asked, "status") {
-        "accepted" => said(&asked, &format!("paired with {name}"), format, screen),
+        "accepted" => done(&asked, name, &format!("paired with {name}"), format, screen),
         "refused" => Err(CommandError::Refused {
             message: format!("the owner of {name} refused"),
             hint: "nothing was exchanged".to_owned(),
@@ -129,19 +198,6 @@ fn grant(arguments: &PairArgs, key: &str, value: &str) -> Value {
         body["rights"] = json!(arguments.right);
     }
     body
-}
-
-fn said(
-    value: &Value,
-    words: &str,
-    format: Format,
-    screen: &mut Screen,
-) -> Result<(), CommandError> {
-    match format {
-        Format::Json => screen.json(value)?,
-        Format::Table | Format::Quiet => screen.line(words)?,
-    }
-    Ok(())
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use domain::{
-    Name,
     permission::{Call, Policy, decide, is_destructive},
     turn::{Location, ToolCall, ToolKind, ToolStatus},
 };
@@ -11,7 +10,7 @@ use serde_json::{Map, Value, json};
 use wire::daemon::NameParams;
 
 use crate::{
-    args::{PolicyCommand, PolicyShowArgs, PolicyTestArgs, ReportFormat},
+    args::{PolicyCommand, PolicyShowArgs, PolicyTestArgs, ReportFormat, TargetArg},
     config::{Config, ConfigError},
     connection::Connection,
     error::CommandError,
@@ -102,7 +101,7 @@ fn call(arguments: &PolicyTestArgs) -> Call {
 }
 
 /// The node's rules, then the template's, as the daemon layers them.
-fn layered(config: &Config, template: Option<&Name>) -> Result<Policy, CommandError> {
+fn layered(config: &Config, template: Option<&TargetArg>) -> Result<Policy, CommandError> {
     let home = platform::system::home_dir(&config.environment).unwrap_or_default();
     let node = config.policy.at_home(&home.to_string_lossy());
     let Some(name) = template else {

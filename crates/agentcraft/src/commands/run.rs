@@ -25,6 +25,9 @@ use crate::{
 /// What an ask that declines is answered with, where only words are understood.
 const NO_ANSWER: &str = "There is no answer; go on as you can.";
 
+/// What somebody does whom the other node does not know.
+const NO_TOKEN: &str = "name a file with a token of that node with --token-file; its owner makes one with `agentcraft token create NAME --right runs`";
+
 /// A run that is followed.
 struct Following<'a> {
     runtime: tokio::runtime::Runtime,
@@ -312,6 +315,7 @@ fn failed(error: ClientError, format: TalkFormat, screen: &mut Screen) -> Comman
     };
     let message = error.to_string();
     let hint = match error {
+        ClientError::Refused { status: 401, .. } => NO_TOKEN.into(),
         ClientError::Refused {
             suggestion: Some(suggestion),
             ..

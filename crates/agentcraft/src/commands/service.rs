@@ -9,16 +9,23 @@ use platform::{
     files::{self, Durability, Mode, write_atomic},
     system::{self, find_program},
 };
+use serde_json::json;
 
 use super::describe;
 use crate::{
-    args::{ServiceCommand, Shell},
+    args::{Format, ServiceCommand, Shell},
     config::Config,
     error::CommandError,
     render::Screen,
 };
 
 const UNIT: &str = "agentcraft.service";
+
+/// The file of the home in which a service finds the keys that its agents need.
+const KEYS: &str = "service.env";
+
+/// What the shell of whoever installs the service says that the node could not know otherwise.
+const CARRIED: [&str; 3] = ["PATH", "AGENTCRAFT_LISTEN", "AGENTCRAFT_LOG"];
 
 /// What makes systemd notice a new unit and start it, now and at every login.
 const ENABLE: [&[&str]; 2] = [
@@ -81,26 +88,49 @@ pub(super) fn run(
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
     match command {
-        ServiceCommand::Show => Ok(screen.print(&unit(config)?)?),
-        ServiceCommand::Install => install(config, screen),
-        ServiceCommand::Uninstall => uninstall(config, screen),
+        ServiceCommand::Show(output) => match (output.format, unit(config)?) {
+            (Format::Json, unit) => Ok(screen.json(&json!({ "unit": unit }))?),
+            (Format::Table | Format::Quiet, unit) => Ok(screen.print(&unit)?),
+        },
+        ServiceCommand::Install(output) => install(config, output.format, screen),
+        ServiceCommand::Uninstall(output) => uninstall(config, output.format, screen),
     }
 }
 
-fn install(config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
+fn install(config: &Config, format: Format, screen: &mut Screen) -> Result<(), CommandError> {
     let folders = Folders::of(config)?;
-    write(&folders.units.join(UNIT), unit(config)?.as_bytes(), screen)?;
-    for (shell, path) in folders.completions() {
-        write(&path, &describe::script(shell), screen)?;
+    let unit_file = (folders.units.join(UNIT), unit(config)?.into_bytes());
+    let completions = folders.completions();
+    let scripts = completions.map(|(shell, path)| (path, describe::script(shell)));
+    let mut wrote = Vec::new();
+    for (path, bytes) in std::iter::once(unit_file).chain(scripts) {
+        write(&path, &bytes)?;
+        wrote.push(path.display().to_string());
     }
     let manual = folders.manual();
     make_folder(&manual)?;
     let count = describe::write_manual(&manual)?;
-    screen.line(&format!("wrote {count} pages to {}", manual.display()))?;
+    let keys = config.home.join(KEYS);
+    match format {
+        Format::Json => screen.json(&json!({
+            "wrote": wrote, "pages": count, "manual": manual, "keys": keys,
+        }))?,
+        Format::Quiet => wrote.iter().try_for_each(|path| screen.line(path))?,
+        Format::Table => {
+            for path in &wrote {
+                screen.line(&format!("wrote {path}"))?;
+            }
+            screen.line(&format!("wrote {count} pages to {}", manual.display()))?;
+            screen.note(&format!(
+                "keys that agents need belong into {}",
+                keys.display()
+            ))?;
+        }
+    }
     manage(&ENABLE, config, screen)
 }
 
-fn uninstall(config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
+fn uninstall(config: &Config, format: Format, screen: &mut Screen) -> Result<(), CommandError> {
     let folders = Folders::of(config)?;
     manage(&DISABLE, config, screen)?;
     let pages = files::list(&folders.manual()).unwrap_or_default();
@@ -113,7 +143,9 @@ fn uninstall(config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
         files::remove_file_if_there(path)
             .map_err(|error| CommandError::machine("remove what was installed", error))?;
     }
-    Ok(screen.line(&format!("removed {} files", ours.len()))?)
+    let words = format!("removed {} files", ours.len());
+    let answer = json!({ "removed": ours });
+    super::done(&answer, &ours.len().to_string(), &words, format, screen)
 }
 
 fn is_our_page(path: &Path) -> bool {
@@ -121,13 +153,12 @@ fn is_our_page(path: &Path) -> bool {
     name == "agentcraft.1" || (name.starts_with("agentcraft-") && name.ends_with(".1"))
 }
 
-fn write(path: &Path, bytes: &[u8], screen: &mut Screen) -> Result<(), CommandError> {
+fn write(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
     if let Some(folder) = path.parent() {
         make_folder(folder)?;
     }
     write_atomic(path, bytes, Mode::SHARED, Durability::default())
-        .map_err(|error| CommandError::machine("write what is installed", error))?;
-    Ok(screen.line(&format!("wrote {}", path.display()))?)
+        .map_err(|error| CommandError::machine("write what is installed", error))
 }
 
 fn make_folder(folder: &Path) -> Result<(), CommandError> {
@@ -161,26 +192,49 @@ fn manage(commands: &[&[&str]], config: &Config, screen: &mut Screen) -> Result<
 fn unit(config: &Config) -> Result<String, CommandError> {
     let program = std::env::current_exe()
         .map_err(|error| CommandError::machine("find our own program", error))?;
-    let mut words = vec![quoted(&program)];
-    if !config.has_default_home() {
-        words.extend(["--home".to_owned(), quoted(&config.home)]);
-    }
+    let mut words = vec![program.to_string_lossy().into_owned()];
+    words.extend(config.flags());
     words.extend(["daemon", "start", "--foreground"].map(str::to_owned));
+    let words = words.iter().map(|word| match is_plain(word) {
+        true => word.clone(),
+        false => quoted(word).replace('$', "$$"),
+    });
+    let words: Vec<String> = words.collect();
+    let carried = CARRIED.into_iter().filter_map(|name| {
+        let value = config.environment.get(OsStr::new(name))?.to_str()?;
+        // A unit has no way to write a line break, and none of these has a use for one.
+        let is_writable = !value.is_empty() && !value.contains(char::is_control);
+        is_writable.then(|| format!("Environment={}\n", quoted(&format!("{name}={value}"))))
+    });
+    let carried: String = carried.collect();
+    let keys = config.home.join(KEYS).to_string_lossy().replace('%', "%%");
     // The agents of the node get their own grace first.
     let stop = config.stop_grace.as_secs() + 30;
     Ok(format!(
-        "[Unit]\nDescription=AgentCraft node\n\n\
-         [Service]\nExecStart={}\nRestart=on-failure\nRestartSec=2\nKillMode=mixed\nTimeoutStopSec={stop}\n\n\
+        "# Written by `agentcraft service install`; `agentcraft service uninstall` removes it.\n\
+         #\n\
+         # A service does not see what your shell sets. PATH is that of the shell it was installed from, so that agents and\n\
+         # their tools are found as they were there; install again when it has changed.\n\
+         # Keys that agents need (such as ANTHROPIC_API_KEY) go into the file below, one NAME=value on each line, which only\n\
+         # you should be able to read (chmod 600). Without the file nothing is missing.\n\
+         [Unit]\nDescription=AgentCraft node\n\n\
+         [Service]\n{carried}EnvironmentFile=-{keys}\nExecStart={}\n\
+         Restart=on-failure\nRestartSec=2\nKillMode=mixed\nTimeoutStopSec={stop}\n\n\
          [Install]\nWantedBy=default.target\n",
         words.join(" ")
     ))
 }
 
-/// A path as one word of a unit: quoted, with what systemd would expand written twice.
-fn quoted(path: &Path) -> String {
-    let text = path.to_string_lossy();
+/// Whether systemd reads a word as it stands.
+fn is_plain(word: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:".contains(&byte);
+    !word.is_empty() && word.bytes().all(is_plain)
+}
+
+/// Text as one word of a unit: quoted, with what systemd would replace written twice.
+fn quoted(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('"', "\\\"");
-    format!("\"{}\"", text.replace('%', "%%").replace('$', "$$"))
+    format!("\"{}\"", text.replace('%', "%%"))
 }
 
 #[cfg(test)]
@@ -189,9 +243,10 @@ mod tests {
 
     #[test]
     fn paths_in_a_unit_mean_what_they_say() {
-        assert_eq!(quoted(Path::new("/a b/c")), "\"/a b/c\"");
-        assert_eq!(quoted(Path::new("/100%/$x")), "\"/100%%/$$x\"");
-        assert_eq!(quoted(Path::new("/a\"b")), "\"/a\\\"b\"");
+        assert_eq!(quoted("/a b/c"), "\"/a b/c\"");
+        assert_eq!(quoted("/100%/$x"), "\"/100%%/$x\"");
+        assert_eq!(quoted("/a\"b"), "\"/a\\\"b\"");
+        assert!(is_plain("/usr/bin/agentcraft") && !is_plain("/100%") && !is_plain("/my node"));
     }
 
     #[test]

@@ -2,14 +2,15 @@
 
 use domain::session::Lease;
 use engine::SessionView;
+use serde_json::Value;
 
 use wire::daemon::{
-    Ok as Done, SessionAnswerParams, SessionAttachParams, SessionEventsParams, SessionIdParams,
+    SessionAnswerParams, SessionAttachParams, SessionEventsParams, SessionIdParams,
     SessionListParams,
 };
 
 use super::{
-    chat, intent,
+    chat, done, intent,
     talk::{self, PAUSE},
 };
 use crate::{
@@ -52,13 +53,15 @@ pub(super) fn run(
         }
         SessionCommand::Close(arguments) => {
             let id = whole_id(arguments.id, config)?;
-            act("session.close", &id, config)?;
-            Ok(screen.line(&format!("closed {id}"))?)
+            let answer = act("session.close", &id, config)?;
+            let words = format!("closed {id}");
+            done(&answer, &id, &words, arguments.output.format, screen)
         }
         SessionCommand::Cancel(arguments) => {
             let id = whole_id(arguments.id, config)?;
-            act("session.cancel", &id, config)?;
-            Ok(screen.line(&format!("cancelled what {id} was doing"))?)
+            let answer = act("session.cancel", &id, config)?;
+            let words = format!("cancelled what {id} was doing");
+            done(&answer, &id, &words, arguments.output.format, screen)
         }
         SessionCommand::Answer(mut arguments) => {
             arguments.id = whole_id(arguments.id, config)?;
@@ -135,9 +138,8 @@ fn show(
     Ok(())
 }
 
-fn act(method: &str, id: &str, config: &Config) -> Result<(), CommandError> {
-    let Done { .. } = Connection::open(config)?.call(method, &by_id(id))?;
-    Ok(())
+fn act(method: &str, id: &str, config: &Config) -> Result<Value, CommandError> {
+    Connection::open(config)?.ask(method, &by_id(id))
 }
 
 fn answer(arguments: AnswerArgs, config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
@@ -148,8 +150,15 @@ fn answer(arguments: AnswerArgs, config: &Config, screen: &mut Screen) -> Result
         text: arguments.text,
         decline: arguments.decline,
     };
-    let Done { .. } = Connection::open(config)?.call("session.answer", &params)?;
-    Ok(screen.line(&format!("answered {}", params.ask))?)
+    let answer = Connection::open(config)?.ask("session.answer", &params)?;
+    let words = format!("answered {}", params.ask);
+    done(
+        &answer,
+        &params.ask,
+        &words,
+        arguments.output.format,
+        screen,
+    )
 }
 
 /// Shows what happens until the session is over or Ctrl-C.

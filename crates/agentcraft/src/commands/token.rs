@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::print_values;
+use super::{done, print_values, rows_of};
 use crate::{
     args::{Format, TokenCommand},
     config::Config,
     error::CommandError,
-    node::Node,
-    render::Screen,
+    node::{Node, segment},
+    render::{Screen, ends},
 };
 
 pub(super) fn run(
@@ -37,15 +37,33 @@ pub(super) fn run(
             }
         }
         TokenCommand::List(output) => {
-            let listed = node.get("/tokens")?;
-            let tokens: Vec<Value> = listed["tokens"].as_array().cloned().unwrap_or_default();
-            let fields = [("ID", "/id"), ("NAME", "/name"), ("MAY ONLY", "/rights")];
-            print_values(&tokens, fields, output.format, screen)?;
+            let mut tokens = rows_of(&node.get("/tokens")?, "tokens");
+            if output.format == Format::Table {
+                tokens.iter_mut().for_each(readable);
+            }
+            let fields = [
+                ("ID", "/id"),
+                ("NAME", "/name"),
+                ("MAY ONLY", "/rights"),
+                ("ENDS", "/expiresAt"),
+            ];
+            let none = "there are no tokens; `agentcraft token create NAME` makes one";
+            print_values(&tokens, fields, none, output.format, screen)?;
         }
         TokenCommand::Revoke(arguments) => {
-            node.delete(&format!("/tokens/{}", arguments.id))?;
-            screen.line(&format!("revoked {}", arguments.id))?;
+            let id = &arguments.id;
+            let answer = node.delete(&format!("/tokens/{}", segment(id)))?;
+            let words = format!("revoked {id}");
+            done(&answer, id, &words, arguments.output.format, screen)?;
         }
     }
     Ok(())
+}
+
+/// For people: what a token may do and when it ends, also where that is everything and never.
+fn readable(token: &mut Value) {
+    if token["rights"].is_null() {
+        token["rights"] = json!("(everything)");
+    }
+    token["expiresAt"] = json!(ends(token["expiresAt"].as_i64()));
 }

@@ -9,6 +9,7 @@ use wire::daemon::{AgentMeta, CreateParams, NameParams, Overrides};
 
 use super::daemon::{run_here, say_if_running};
 use crate::{
+    args::Format,
     config::Config,
     connection::Connection,
     error::CommandError,
@@ -19,7 +20,7 @@ use crate::{
 const STARTER: &str = "starter";
 
 pub(super) fn run(config: Config, screen: &mut Screen) -> Result<(), CommandError> {
-    if say_if_running(&config, screen)? {
+    if say_if_running(&config, Format::Table, screen)? {
         return Ok(());
     }
     let written = write_samples(&config)

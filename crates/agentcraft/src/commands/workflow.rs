@@ -7,6 +7,8 @@ mod run;
 
 use std::path::{Path, PathBuf};
 
+pub(crate) use past::past_runs;
+
 use platform::files::{self, Durability, Mode};
 use runner::{Found, Shelf, ShelfError, StartError};
 use serde_json::{Value, json};
@@ -23,6 +25,7 @@ use crate::{
     endpoints,
     error::CommandError,
     exit::Exit,
+    network,
     render::{Screen, component_table, problem_lines, workflow_detail},
 };
 
@@ -205,11 +208,15 @@ fn graph(arguments: &GraphArgs, config: &Config, screen: &mut Screen) -> Result<
     let place = Place::here(config)?;
     let found = find(&place, &arguments.workflow)?;
     let plan = load(&found, &place.cwd, screen)?;
-    let text = match arguments.mermaid {
-        true => workflow::graph_mermaid(&plan),
-        false => workflow::graph_text(&plan),
-    };
-    Ok(screen.print(&text)?)
+    match (arguments.output.format, arguments.mermaid) {
+        (Format::Json, _) => screen.json(&network::described(&found.name, &plan))?,
+        (Format::Quiet, _) => plan
+            .written_steps()
+            .try_for_each(|step| screen.line(&step.name))?,
+        (Format::Table, true) => screen.print(&workflow::graph_mermaid(&plan))?,
+        (Format::Table, false) => screen.print(&workflow::graph_text(&plan))?,
+    }
+    Ok(())
 }
 
 fn new(arguments: &NewArgs, screen: &mut Screen) -> Result<(), CommandError> {
@@ -231,11 +238,16 @@ fn new(arguments: &NewArgs, screen: &mut Screen) -> Result<(), CommandError> {
         Durability::ProcessDeath,
     )
     .map_err(attempt)?;
-    screen.line(&path.display().to_string())?;
-    screen.note(&format!(
-        "run it with `agentcraft workflow run {}`",
-        arguments.name
-    ))?;
+    let written = path.display().to_string();
+    let answer = json!({ "name": arguments.name, "path": written });
+    let format = arguments.output.format;
+    super::done(&answer, arguments.name.as_str(), &written, format, screen)?;
+    if format == Format::Table {
+        screen.note(&format!(
+            "run it with `agentcraft workflow run {}`",
+            arguments.name
+        ))?;
+    }
     Ok(())
 }
 

@@ -220,13 +220,18 @@ fn broken_toml_names_the_file_and_the_line() {
 
 #[test]
 fn another_terminal_is_told_what_is_not_usual() {
-    let cases: [(Pairs<'_>, &str); 3] = [
-        (&[], ""),
-        (&[("AGENTCRAFT_HOME", "/node")], " --home /node"),
-        (&[("AGENTCRAFT_SOCKET", "/a.sock")], " --socket /a.sock"),
+    let cases: [(Pairs<'_>, &str, &str); 4] = [
+        (&[], "", ""),
+        (&[("AGENTCRAFT_HOME", "/node")], "", "--home /node"),
+        (&[("AGENTCRAFT_SOCKET", "/a.sock")], "", "--socket /a.sock"),
+        (&[], "/shared", "--configs-dir /shared"),
     ];
-    for (pairs, flags) in cases {
-        let config = resolve(&GlobalArgs::default(), pairs, "").unwrap();
-        assert_eq!(config.flags(), flags);
+    for (pairs, configs, flags) in cases {
+        let global = GlobalArgs {
+            configs_dir: (!configs.is_empty()).then(|| configs.into()),
+            ..GlobalArgs::default()
+        };
+        let config = resolve(&global, pairs, "").unwrap();
+        assert_eq!(config.flags().join(" "), flags);
     }
 }

@@ -342,9 +342,12 @@ impl Faces<'_> {
     /// The names that callers see; nothing if they see all.
     fn public(&self) -> Option<BTreeSet<String>> {
         let public = &self.config.network.public;
-        let name = |written: &String| match written.parse() {
-            Ok(Target::Made(maker)) => maker.agent_name().to_string(),
-            Ok(Target::Agent(_)) | Err(_) => written.clone(),
+        let name = |written: &String| {
+            let target = written.parse::<Target>();
+            target.map_or_else(
+                |_| written.clone(),
+                |target| target.agent_name().to_string(),
+            )
         };
         (!public.iter().any(|name| name == "*")).then(|| public.iter().map(name).collect())
     }
@@ -392,7 +395,8 @@ fn offered_workflows(config: &Config) -> Workflows {
     })
 }
 
-fn described(name: &str, plan: &workflow::Plan) -> Value {
+/// A workflow and its steps, with what leads to what.
+pub(crate) fn described(name: &str, plan: &workflow::Plan) -> Value {
     let steps = plan.written_steps().map(|step| {
         let next = step.transitions.iter().map(|transition| &transition.goto);
         let next: Vec<&String> = next.chain(&step.on_success).collect();

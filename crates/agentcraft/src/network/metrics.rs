@@ -2,14 +2,9 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Instant};
 
-use axum::{
-    Extension, Router,
-    http::{StatusCode, header},
-    response::{IntoResponse, Response},
-    routing::get,
-};
+use axum::{Extension, Router, http::header, response::IntoResponse, routing::get};
 use engine::{Caller, Engine};
-use listener::Traffic;
+use listener::{Refusal, Traffic};
 
 use crate::connection::VERSION;
 
@@ -22,21 +17,15 @@ pub(super) fn router(engine: Engine, traffic: Traffic) -> Router {
     let started = Instant::now();
     let answer = async move |caller: Option<Extension<Caller>>| {
         if !caller.is_some_and(|Extension(caller)| caller.may(RIGHT)) {
-            return refusal();
+            return Refusal::NoRight {
+                right: RIGHT.to_owned(),
+            }
+            .into_response();
         }
         let text = page(&engine, &traffic, started);
         ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()
     };
     Router::new().route("/metrics", get(answer))
-}
-
-fn refusal() -> Response {
-    let words = format!(
-        "{{\"error\":{{\"code\":\"forbidden\",\"message\":\"the token has no right to {RIGHT}\",\
-         \"suggestion\":\"agentcraft token create scraper --right {RIGHT}\"}}}}"
-    );
-    let kind = [(header::CONTENT_TYPE, "application/json")];
-    (StatusCode::FORBIDDEN, kind, words).into_response()
 }
 
 fn page(engine: &Engine, traffic: &Traffic, started: Instant) -> String {

@@ -10,6 +10,9 @@ use super::{
     time::relative,
 };
 
+/// Where an agent that was made for a target says so.
+const TARGET: &str = "target";
+
 pub(crate) fn agent_table(agents: &[AgentMeta]) -> Table {
     let now = Timestamp::now();
     let columns = [
@@ -25,7 +28,7 @@ pub(crate) fn agent_table(agents: &[AgentMeta]) -> Table {
         [
             Cell::toned(Tone::Strong, &agent.name),
             Cell::toned(Tone::of_status(&agent.status), &agent.status),
-            Cell::new(&agent.template_name),
+            Cell::new(agent.metadata.get(TARGET).unwrap_or(&agent.template_name)),
             Cell::new(&agent.backend_type),
             Cell::new(&agent.launch_mode),
             Cell::new(&agent.pid.map(|pid| pid.to_string()).unwrap_or_default()),

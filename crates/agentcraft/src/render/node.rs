@@ -47,11 +47,42 @@ pub(crate) fn welcome(config: &Config, ready: &Ready, style: Style) -> String {
         .field("pid", &ready.pid.to_string());
     let mut text = fields.finish();
     text.push_str("\nTry in another terminal:\n");
-    let flags = config.flags();
+    let flags: String = config
+        .flags()
+        .iter()
+        .map(|word| format!(" {}", shell_word(word)))
+        .collect();
     for command in ["agent list", "agent chat starter", "dashboard", "doctor"] {
         let command = format!("agentcraft{flags} {command}");
         text.push_str(&format!("  {}\n", style.paint(Tone::Strong, &command)));
     }
     text.push_str("\nCtrl-C stops the node.\n");
     text
+}
+
+/// A word as a shell reads it back.
+fn shell_word(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./:@%+=,".contains(letter);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_typed_survives_the_shell() {
+        for (word, typed) in [
+            ("/node", "/node"),
+            ("/my node", "'/my node'"),
+            ("/it's", r"'/it'\''s'"),
+            ("$HOME", "'$HOME'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shell_word(word), typed);
+        }
+    }
 }

@@ -121,7 +121,7 @@ impl Pair {
     }
 
     fn show(&self, id: &str) -> Value {
-        let shown = self.host.cli(&["delegation", "show", id]);
+        let shown = self.host.cli(&["delegation", "show", id, "-f", "json"]);
         serde_json::from_str(&shown.stdout).unwrap_or_else(|_| panic!("{shown:?}"))
     }
 

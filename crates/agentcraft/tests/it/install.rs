@@ -34,8 +34,10 @@ fn a_service_is_installed_with_completions_and_manual_and_taken_back_whole() {
     let unit = read(&daemon, "config/systemd/user/agentcraft.service");
     assert_eq!(unit, run("show"));
     let home = daemon.home();
-    let start = format!("--home \"{}\" daemon start --foreground", home.display());
+    let start = format!("--home {} daemon start --foreground", home.display());
     assert!(unit.contains(&start), "{unit}");
+    let keys = format!("EnvironmentFile=-{}/service.env", home.display());
+    assert!(unit.contains(&keys), "{unit}");
     for file in [
         "data/bash-completion/completions/agentcraft",
         "data/zsh/site-functions/_agentcraft",
@@ -53,6 +55,34 @@ fn a_service_is_installed_with_completions_and_manual_and_taken_back_whole() {
     };
     assert_eq!((left(&config), left(&data)), (0, 0));
     assert!(stranger.exists(), "what is not ours stays");
+}
+
+#[test]
+fn a_service_is_the_node_that_the_shell_means() {
+    let daemon = node().stopped();
+    let (socket, configs) = (daemon.scratch("n.sock"), daemon.scratch("my configs"));
+    let flags = [
+        "--configs-dir",
+        configs.to_str().unwrap(),
+        "service",
+        "show",
+    ];
+    let mut command = daemon.command(&flags);
+    command
+        .env("AGENTCRAFT_SOCKET", &socket)
+        .env("AGENTCRAFT_LISTEN", "127.0.0.1:7777")
+        .env("PATH", "/opt/100%/bin:/usr/bin:/bin");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let unit = String::from_utf8(output.stdout).unwrap();
+    for part in [
+        format!("--socket {}", socket.display()),
+        format!("--configs-dir \"{}\"", configs.display()),
+        "Environment=\"AGENTCRAFT_LISTEN=127.0.0.1:7777\"".to_owned(),
+        "Environment=\"PATH=/opt/100%%/bin:/usr/bin:/bin\"".to_owned(),
+    ] {
+        assert!(unit.contains(&part), "{part}: {unit}");
+    }
 }
 
 /// What bash itself would offer after these words.
@@ -101,8 +131,49 @@ fn a_shell_offers_the_agents_templates_and_workflows_that_are_there() {
         offered(&daemon, &["agent", "run", "--template", "ec"]),
         ["echo"]
     );
+    assert_eq!(
+        offered(&daemon, &["agent", "create", "x", "-t", "workflow:g"]),
+        ["workflow:greet"]
+    );
     assert_eq!(offered(&daemon, &["agent", "resol"]), ["resolve"]);
     assert_eq!(offered(&daemon, &["agent", "create", "rev"]), [""]);
+}
+
+#[test]
+fn a_shell_offers_what_lies_behind_the_port_and_of_the_node_that_the_line_means() {
+    let peer = node().listening().start();
+    peer.template("echo", json!({"backend": {"type": "builtin"}}));
+    let mut client = peer.client();
+    client.ok("agent.create", json!({"name": "news", "template": "echo"}));
+    client.ok("agent.start", json!({"name": "news"}));
+    let daemon = node().listening().start();
+    let token = daemon.scratch("peer.token");
+    fs::create_dir_all(daemon.scratch("")).unwrap();
+    fs::write(&token, peer.token()).unwrap();
+    let file = token.to_str().unwrap();
+    let add = [
+        "peer",
+        "add",
+        &peer.url(),
+        "--token-file",
+        file,
+        "-f",
+        "quiet",
+    ];
+    let added = daemon.cli(&add);
+    let alias = added.stdout.trim();
+    let created = daemon.cli(&["token", "create", "bot", "-f", "json"]);
+    let created: Value = serde_json::from_str(&created.stdout).unwrap();
+    let id = created["id"].as_str().unwrap();
+    assert_eq!(offered(&daemon, &["peer", "show", &alias[..2]]), [alias]);
+    assert_eq!(offered(&daemon, &["token", "revoke", &id[..2]]), [id]);
+    let target = format!("peer:{alias}/news");
+    testkit::eventually("the peer says what it can do", || {
+        offered(&daemon, &["agent", "run", &target[..target.len() - 2]]) == [target.clone()]
+    });
+    let home = peer.home();
+    let elsewhere = ["--home", home.to_str().unwrap(), "agent", "stop", "ne"];
+    assert_eq!(offered(&daemon, &elsewhere), ["news"]);
 }
 
 fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {

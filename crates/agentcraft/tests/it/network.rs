@@ -7,6 +7,7 @@ mod exchange;
 pub(crate) mod http;
 mod listener;
 mod mcp;
+mod port_commands;
 mod printed;
 mod runs;
 

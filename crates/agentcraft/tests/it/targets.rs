@@ -225,3 +225,129 @@ fn what_names_nobody_is_refused_in_words() {
         assert!(refused.stderr.contains("error"), "{refused:?}");
     }
 }
+
+#[test]
+fn every_command_that_names_an_agent_takes_a_target() {
+    let daemon = with_workflows();
+    let missing = daemon.cli(&["agent", "status", "workflow:greet"]);
+    assert_eq!(missing.code, 4, "{missing:?}");
+    assert!(missing.stderr.contains("workflow list"), "{missing:?}");
+    assert!(agents(&daemon).is_empty(), "looking makes nothing");
+    let ran = daemon.cli(&["agent", "run", "workflow:greet", "-p", "Ada"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for (command, word) in [
+        (&["agent", "start", "template:echo"][..], "template-echo"),
+        (&["agent", "status", "workflow:greet"], "workflow-greet"),
+        (
+            &["agent", "resolve", "template:echo", "-f", "json"],
+            "template-echo",
+        ),
+        (&["agent", "stop", "template:echo"], "stopped"),
+        (&["agent", "list"], "workflow:greet"),
+        (
+            &["session", "list", "--agent", "workflow:greet"],
+            "workflow-greet",
+        ),
+        (&["journal", "--agent", "workflow:greet"], "turn.ended"),
+        (&["template", "show", "workflow:greet"], "workflow"),
+        (&["policy", "show", "-t", "template:echo"], ""),
+        (
+            &["agent", "destroy", "workflow:greet", "--force"],
+            "destroyed",
+        ),
+    ] {
+        let done = daemon.cli(command);
+        assert_eq!(done.code, 0, "{command:?}: {done:?}");
+        assert!(done.stdout.contains(word), "{command:?}: {done:?}");
+    }
+    assert_eq!(agents(&daemon), ["template-echo"]);
+    // What is left of it is still found.
+    let past = daemon.cli(&["journal", "--agent", "workflow:greet"]);
+    assert!(past.stdout.contains("turn.ended"), "{past:?}");
+}
+
+#[test]
+fn an_unknown_peer_or_folder_is_said_as_such_and_leaves_no_agent() {
+    let peer = with_echo();
+    let here = node().listening().start();
+    let alias = added(&here, &peer);
+    let nope = here.scratch("nope");
+    let nope = nope.to_str().unwrap();
+    for (target, words, hint) in [
+        ("peer:nobody/news".to_owned(), "no peer nobody", "peer list"),
+        (
+            "workflow:nope".to_owned(),
+            "no workflow called nope",
+            "workflow list",
+        ),
+        (
+            format!("peer:{alias}?workspace={nope}"),
+            "no folder",
+            "peer list",
+        ),
+        (
+            format!("peer:{alias}?workspace={nope}&access=ro"),
+            "no folder",
+            "peer list",
+        ),
+    ] {
+        let refused = here.cli(&["agent", "run", &target, "-p", "hello"]);
+        assert_eq!(refused.code, 4, "{refused:?}");
+        assert!(refused.stderr.contains(words), "{words}: {refused:?}");
+        assert!(refused.stderr.contains(hint), "{hint}: {refused:?}");
+        assert!(!refused.stderr.contains("doctor"), "{refused:?}");
+    }
+    assert!(agents(&here).is_empty());
+    let unclear = here.cli(&[
+        "agent",
+        "run",
+        "peer:x?workspace=.&access=maybe",
+        "-p",
+        "hello",
+    ]);
+    assert_eq!(unclear.code, 2, "{unclear:?}");
+    assert!(unclear.stderr.contains("access=ro"), "{unclear:?}");
+}
+
+/// One prompt by the runs API.
+fn body_for(agent: &str) -> Value {
+    json!({
+        "agent_name": agent, "mode": "sync",
+        "input": [{"role": "user", "parts": [{"content_type": "text/plain", "content": "Ada"}]}],
+    })
+}
+
+#[test]
+fn the_network_meets_targets_that_nobody_has_made_yet_where_it_may_have_them_made() {
+    let daemon = with_workflows();
+    let token = |rights: &[&str]| {
+        let mut words = vec!["token", "create", "bot", "-f", "quiet"];
+        for right in rights {
+            words.extend(["--right", right]);
+        }
+        daemon.cli(&words).stdout.trim().to_owned()
+    };
+    // Everything is public, but whoever may only run what is there makes nothing.
+    let runner = Http::with_token(&daemon.url(), Some(&token(&["runs", "a2a"])));
+    assert_eq!(
+        runner.post("/runs", &body_for("workflow:greet")).status,
+        404
+    );
+    let message = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "SendMessage",
+        "params": {"message": {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": "Ada"}]}},
+    });
+    assert_ne!(runner.get("/a2a/workflow:greet").status, 200);
+    assert!(agents(&daemon).is_empty());
+    let owner = Http::owner(&daemon);
+    let ran = owner.post("/runs", &body_for("workflow:greet"));
+    assert!(ran.ok().to_string().contains("hello Ada"), "{ran:?}");
+    let card = owner.get("/a2a/workflow:ask");
+    assert_eq!(card.status, 200, "{card:?}");
+    let version = [("a2a-version", "1.0")];
+    let answered = owner.call("POST", "/a2a/workflow:ask", &version, Some(&message));
+    assert!(answered.text.contains("hello Ada"), "{answered:?}");
+    // Once it is there, whoever may use it names it in the same way.
+    let again = runner.post("/runs", &body_for("workflow:greet"));
+    assert!(again.ok().to_string().contains("hello Ada"), "{again:?}");
+}

@@ -1,6 +1,6 @@
 //! Agents by what they are made of: one target is one agent, made when it is first spoken to and kept.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use catalog::Template;
 use domain::{
@@ -10,10 +10,13 @@ use domain::{
 };
 
 use super::{Create, Engine, Overrides};
-use crate::EngineError;
+use crate::{Caller, EngineError};
 
 /// Where an agent says what it was made for.
 const TARGET: &str = "target";
+
+/// Whoever has it can have agents made of everything.
+const MAKING_RIGHT: &str = "mcp";
 
 impl Engine {
     /// The agent that a target means, ready to be spoken to. One that is called by its name is taken as it is.
@@ -38,6 +41,44 @@ impl Engine {
         }
     }
 
+    /// The agent that a target means, if it is there; nothing is made.
+    pub fn agent_of(&self, target: &Target) -> Result<Name, EngineError> {
+        match target {
+            Target::Agent(name) => Ok(name.clone()),
+            Target::Made(maker) => {
+                let made = self.made_for(maker);
+                made.ok_or_else(|| EngineError::AgentNotFound {
+                    name: maker.to_string(),
+                })
+            }
+        }
+    }
+
+    /// The agent that somebody on the network names to the face of this right. One that is not there yet is made if the node
+    /// offers its target by name. Where it offers everything, it is made for those alone who can have it made in another way.
+    pub async fn called(
+        &self,
+        said: &str,
+        caller: &Caller,
+        right: &str,
+        offered: Option<&BTreeSet<String>>,
+    ) -> Option<Name> {
+        let target: Target = said.parse().ok()?;
+        if let Ok(name) = self.agent_of(&target) {
+            return Some(name);
+        }
+        let name = target.agent_name();
+        let is_offered = match offered {
+            Some(names) => names.contains(name.as_str()),
+            None => caller.may(MAKING_RIGHT),
+        };
+        let may_use = caller.may(&format!("{right}:{name}"));
+        match is_offered && may_use {
+            true => self.ensure(&target).await.ok(),
+            false => None,
+        }
+    }
+
     fn made_for(&self, maker: &Maker) -> Option<Name> {
         let written = maker.to_string();
         let agents = self.agents();
@@ -55,6 +96,14 @@ impl Engine {
     }
 
     async fn make_for(&self, maker: &Maker) -> Result<Name, EngineError> {
+        if let Maker::Workspace { dir, .. } = maker
+            && !platform::files::is_folder(Path::new(dir))
+        {
+            return Err(EngineError::Nobody {
+                target: maker.to_string(),
+                reason: format!("there is no folder {dir}"),
+            });
+        }
         let metadata = [(TARGET.to_owned(), maker.to_string())];
         let name = maker.agent_name();
         let create = Create {
@@ -81,7 +130,13 @@ impl Engine {
             Ok(_) => Ok(name),
             Err(error) => {
                 self.destroy(name.as_str(), Force::Yes).await?;
-                Err(error)
+                Err(match error {
+                    EngineError::Launch { reason, .. } => EngineError::Nobody {
+                        target: maker.to_string(),
+                        reason,
+                    },
+                    other => other,
+                })
             }
         }
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct RunAgent {
-    /// The template that the agent is made of.
+    /// What the agent is made of: the name of a template, `workflow:NAME` or `peer:NODE/AGENT`.
     pub(crate) template: String,
     /// What the agent shall do.
     pub(crate) prompt: String,
@@ -23,7 +23,7 @@ pub(crate) struct RunAgent {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct PromptAgent {
-    /// The agent's name.
+    /// The agent: its name, or what it is made of: `template:NAME`, `workflow:NAME`, `peer:NODE/AGENT`, `peer:NODE?workspace=/DIR`.
     pub(crate) name: String,
     /// What to say to it.
     pub(crate) message: String,
@@ -37,7 +37,7 @@ pub(crate) struct PromptAgent {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NameAgent {
-    /// The agent's name.
+    /// The agent: its name, or what it is made of: `template:NAME`, `workflow:NAME`, `peer:NODE/AGENT`, `peer:NODE?workspace=/DIR`.
     pub(crate) name: String,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct NameAgent {
 pub(crate) struct CreateAgent {
     /// The new agent's name: letters, digits, `_` and `-`, at most 63.
     pub(crate) name: String,
-    /// The template that it is made of.
+    /// What it is made of: the name of a template, `workflow:NAME` or `peer:NODE/AGENT`.
     pub(crate) template: String,
 }
 

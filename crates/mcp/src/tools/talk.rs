@@ -100,7 +100,7 @@ async fn join(link: &mut Link, agent: &str, session: Option<String>) -> Result<S
         ..SessionAttachParams::default()
     };
     let view: SessionView = link.call("session.attach", &params).await?;
-    if view.agent_name != agent {
+    if view.agent_name != agent && !is_meant(link, agent, &view.agent_name).await? {
         let message = format!(
             "session {} is a conversation with {}, not with {agent}",
             view.session_id, view.agent_name
@@ -108,6 +108,18 @@ async fn join(link: &mut Link, agent: &str, session: Option<String>) -> Result<S
         return Err(Failure::invalid(message).with("field", "sessionId"));
     }
     Ok(view.session_id)
+}
+
+/// Whether a target means the agent of this name.
+async fn is_meant(link: &mut Link, target: &str, name: &str) -> Result<bool, Failure> {
+    let params = NameParams {
+        name: target.to_owned(),
+    };
+    match link.call::<AgentMeta>("agent.status", &params).await {
+        Ok(agent) => Ok(agent.name == name),
+        Err(error) if error.is(ErrorCode::AgentNotFound) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// A new session; an agent that is not running is started for it.

@@ -20,6 +20,11 @@ pub fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
+/// Whether a path leads to a folder, through links too.
+pub fn is_folder(path: &Path) -> bool {
+    path.is_dir()
+}
+
 /// Where a path really leads: links are followed as far as the path exists, the rest stays as it is.
 pub fn resolve(path: &Path) -> PathBuf {
     for known in path.ancestors() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use domain::{
     Name,
     session::WhenBusy,
+    target::Target,
     turn::{Answer, AskId, Stop},
 };
 use engine::{
@@ -227,11 +228,8 @@ pub(super) async fn close(call: &Call) -> Result<Done, RpcError> {
 
 pub(super) async fn list(call: &Call) -> Result<Vec<SessionView>, RpcError> {
     let given: SessionListParams = call.params()?;
-    Ok(call
-        .service
-        .engine
-        .sessions()
-        .list(given.agent_name.as_deref()))
+    let agent = about(call, given.agent_name);
+    Ok(call.service.engine.sessions().list(agent.as_deref()))
 }
 
 pub(super) async fn get(call: &Call) -> Result<SessionView, RpcError> {
@@ -273,10 +271,21 @@ pub(super) async fn events(call: &Call) -> Result<Vec<Box<RawValue>>, RpcError> 
     Ok(page)
 }
 
+/// Whose sessions or lines are looked for: also those of an agent that is there no more.
+fn about(call: &Call, said: Option<String>) -> Option<String> {
+    let said = said?;
+    let Ok(target) = said.parse::<Target>() else {
+        return Some(said);
+    };
+    let engine = &call.service.engine;
+    let name = engine.agent_of(&target);
+    Some(name.unwrap_or_else(|_| target.agent_name()).to_string())
+}
+
 pub(super) async fn journal(call: &Call) -> Result<Vec<JournalLine>, RpcError> {
     let given: JournalParams = call.params()?;
     let query = JournalQuery {
-        agent: given.agent,
+        agent: about(call, given.agent),
         session: given.session,
         kind_prefix: given.kind,
         since: given.since,

@@ -6,7 +6,7 @@ use runner::{History, RunState, RunView};
 use serde_json::json;
 
 use crate::{
-    args::{CancelArgs, Format, HistoryArgs, StatusArgs},
+    args::{Format, HistoryArgs, StatusArgs},
     config::Config,
     error::CommandError,
     exit::Exit,
@@ -82,19 +82,24 @@ pub(super) fn history(
 }
 
 pub(super) fn cancel(
-    arguments: &CancelArgs,
+    arguments: &StatusArgs,
     config: &Config,
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
     let history = open(config)?;
     let get = |id: &str| block_on(history.get(id))?.map_err(store);
     let Some(run) = get(&arguments.run)? else {
-        return Err(CommandError::Refused {
-            message: format!("there is no run {}", arguments.run),
-            hint: "`agentcraft workflow history` shows those there are".to_owned(),
-        });
+        return Err(CommandError::not_found(
+            format!("there is no run {}", arguments.run),
+            "`agentcraft workflow history` shows those there are",
+        ));
     };
+    let format = arguments.output.format;
+    let told = |id: &str, state| json!({ "id": id, "state": word(state) });
     if run.state.is_over() {
+        if format == Format::Json {
+            return Ok(screen.json(&told(&run.id, run.state))?);
+        }
         screen.note(&format!("it is over already: {}", word(run.state)))?;
         return Ok(());
     }
@@ -102,8 +107,9 @@ pub(super) fn cancel(
     let over = history.over(&run.id, &config.state_dir, CANCEL_PATIENCE);
     match block_on(over)?.map_err(store)? {
         Some(now) if now.state.is_over() => {
-            screen.line(&format!("{} {}", now.id, word(now.state)))?;
-            Ok(())
+            let words = format!("{} {}", now.id, word(now.state));
+            let answer = told(&now.id, now.state);
+            crate::commands::done(&answer, &now.id, &words, format, screen)
         }
         _ => {
             screen.warning("whoever works on it has not ended it yet")?;
@@ -174,6 +180,12 @@ fn word(state: RunState) -> &'static str {
         RunState::Failed => "failed",
         RunState::Cancelled => "cancelled",
     }
+}
+
+/// The newest runs, for whoever only wants to name one; none where they cannot be read.
+pub(crate) fn past_runs(config: &Config) -> Vec<RunView> {
+    let found = open(config).and_then(|history| listed(&history));
+    found.unwrap_or_default()
 }
 
 fn open(config: &Config) -> Result<History, CommandError> {

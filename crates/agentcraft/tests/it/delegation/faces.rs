@@ -259,3 +259,22 @@ fn agents_lend_folders_through_mcp_and_hear_how_it_went() {
     drop(agent);
     pair.left_nothing();
 }
+
+#[test]
+fn a_folder_is_lent_to_a_node_by_what_it_is_called() {
+    let mut pair = Pair::new();
+    let token = pair.host.scratch("peer.token");
+    fs::write(&token, pair.remote.token()).unwrap();
+    let (url, token) = (pair.remote.url(), token.to_str().unwrap());
+    let add = ["peer", "add", &url, "--token-file", token, "-f", "quiet"];
+    let alias = pair.host.cli(&add).stdout.trim().to_owned();
+    assert!(!alias.contains("://") && !alias.is_empty(), "{alias}");
+    pair.url = Some(alias);
+    let folder = pair.folder(&[("a.txt", "one")]);
+    let lent = pair.delegate(&folder, "hello there", &[]);
+    assert_eq!(lent.code, 0, "{lent:?}");
+    let id = pair.host.cli(&["delegation", "list", "-f", "quiet"]).stdout;
+    let shown = pair.host.cli(&["delegation", "show", id.trim()]);
+    assert!(shown.stdout.contains("completed"), "{shown:?}");
+    assert!(!shown.stdout.contains('{'), "{shown:?}");
+}

@@ -91,7 +91,7 @@ fn the_exit_code_tells_how_a_run_elsewhere_ended() {
     );
     let stranger = caller.cli(&["run", &peer.url(), "hello", "--agent", "echo"]);
     assert!(
-        stranger.code == 1 && stranger.stderr.contains("token"),
+        stranger.code == 1 && stranger.stderr.contains("--token-file"),
         "{stranger:?}"
     );
     let nonsense = caller.cli(&["run", "nova9", "hello"]);

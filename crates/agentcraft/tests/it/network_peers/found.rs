@@ -54,7 +54,7 @@ fn names_may_be_chinese_and_two_nodes_may_have_the_same() {
     assert_ne!(found[0]["alias"], found[1]["alias"]);
     assert_ne!(found[0]["url"], found[1]["url"]);
     let alias = found[0]["alias"].as_str().unwrap();
-    let ping: Value = super::told(&desk.cli(&["peer", "ping", alias]));
+    let ping: Value = super::told(&desk.cli(&["peer", "ping", alias, "-f", "json"]));
     assert!(ping["millis"].is_number(), "{ping}");
 }
 
@@ -67,14 +67,14 @@ fn a_link_that_goes_down_and_comes_up_needs_no_restart() {
         status(&desk, "nova9").as_deref() == Some("online")
     });
     lan.plug(nova.machine, "down");
-    let ping = super::told(&desk.cli(&["peer", "ping", "nova9"]));
+    let ping = super::told(&desk.cli(&["peer", "ping", "nova9", "-f", "json"]));
     assert_eq!(
         (&ping["peer"]["status"], &ping["millis"]),
         (&json!("offline"), &Value::Null)
     );
     lan.plug(nova.machine, "up");
     eventually("it is there again", || {
-        let ping = super::told(&desk.cli(&["peer", "ping", "nova9"]));
+        let ping = super::told(&desk.cli(&["peer", "ping", "nova9", "-f", "json"]));
         ping["peer"]["status"] == "online"
     });
 }

@@ -61,7 +61,7 @@ fn nodes_pair_by_a_code_on_both_sides_and_use_each_other_until_it_is_revoked() {
         (&json!("completed"), 1),
         "{done}"
     );
-    let shown = told(&desk.cli(&["peer", "show", "nova9"]));
+    let shown = told(&desk.cli(&["peer", "show", "nova9", "-f", "json"]));
     assert!(
         shown["paired"] == true
             && shown["url"]
@@ -114,7 +114,7 @@ fn a_grant_names_the_agents_and_the_rate_of_a_peer() {
         "{faster}"
     );
     assert_eq!(runs(&nova), 1);
-    let granted = told(&nova.cli(&["peer", "show", "desk"]));
+    let granted = told(&nova.cli(&["peer", "show", "desk", "-f", "json"]));
     assert_eq!(
         (&granted["rights"], &granted["perMinute"]),
         (&json!(["runs:radio"]), &json!(1)),
