@@ -349,7 +349,7 @@ fn the_address_is_written_down_while_somebody_listens_there() {
     assert!(!address.exists(), "nobody listens any more");
     let said = daemon.cli(&["dashboard"]);
     assert!(
-        said.code == 1 && said.stderr.contains("does not listen"),
+        said.code == 3 && said.stderr.contains("is not running"),
         "{said:?}"
     );
 
@@ -359,6 +359,11 @@ fn the_address_is_written_down_while_somebody_listens_there() {
     daemon.set_env("AGENTCRAFT_LISTEN", Some("off"));
     daemon.start();
     assert!(!address.exists(), "the next one clears up");
+    let said = daemon.cli(&["dashboard"]);
+    assert!(
+        said.code == 1 && said.stderr.contains("does not listen"),
+        "{said:?}"
+    );
 }
 
 #[test]
