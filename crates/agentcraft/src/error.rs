@@ -35,12 +35,6 @@ pub(crate) enum CommandError {
     /// Nothing was done because the user has to decide first.
     #[error("{message}")]
     Refused { message: String, hint: String },
-    /// The node has no such thing.
-    #[error("{message}")]
-    Missing {
-        message: String,
-        hint: Option<String>,
-    },
     #[error("could not {attempt}")]
     Machine {
         attempt: String,
@@ -110,7 +104,7 @@ impl CommandError {
             Self::Config(_) | Self::Rules { .. } => Exit::Invalid,
             Self::NotRunning { .. } | Self::Connect { .. } | Self::Lost(_) => Exit::Unreachable,
             Self::Remote(remote) => remote.exit(),
-            Self::NoFile { .. } | Self::Missing { .. } => Exit::NotFound,
+            Self::NoFile { .. } => Exit::NotFound,
             Self::Shown(exit) | Self::Answered { exit, .. } => *exit,
             // Whoever closed the pipe has read what they wanted.
             Self::Print(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
@@ -139,7 +133,6 @@ impl CommandError {
             Self::Remote(remote) => remote.hint(),
             Self::Answered { hint, .. } => hint.clone(),
             Self::Refused { hint, .. } => Some(hint.clone()),
-            Self::Missing { hint, .. } => hint.clone(),
             Self::Turn { session, .. } => {
                 Some(format!("`agentcraft session export {session}` shows everything that happened"))
             }
