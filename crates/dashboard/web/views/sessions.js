@@ -61,7 +61,7 @@ async function one(place, id) {
   const [session, workflows] = await Promise.all([get(path), get("/api/workflows").catch(() => [])]);
   const state = make("span", { role: "status" }, tag(stateOf(session)));
   const cancel = make("button", { disabled: !session.busy, onclick: attempt(() => post(`${path}/cancel`)) }, "Cancel the turn");
-  let isBusy = session.busy, planned = null, sent = null;
+  let isBusy = session.busy, planned = null;
   const view = transcript(id, workflows, (isNow) => {
     if (isNow !== null) {
       isBusy = isNow;
@@ -81,16 +81,27 @@ async function one(place, id) {
       location.hash = "/sessions";
     }) }, "End"));
   const input = make("textarea", { rows: "2", name: "text", required: true, "aria-label": "Prompt", placeholder: "Say something. Enter sends, Shift+Enter begins a line." });
-  const send = make("form", { class: "composer", onsubmit: attempt(async () => {
-    const text = input.value;
-    // The same words are the same prompt until the node has taken it, however often they are sent.
-    if (sent?.text !== text) sent = { text, key: Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(36)).join("") };
-    await insist(() => post(`${path}/prompt`, sent));
-    sent = null;
-    if (input.value === text) input.value = "";
+  // One after the other, in the order in which they were sent; what could not be sent is in the box again. With its key it is the
+  // same prompt, however often it is sent.
+  let outbox = Promise.resolve(), failed = null;
+  const deliver = (prompt) => attempt(async () => {
+    try {
+      await insist(() => post(`${path}/prompt`, prompt));
+    } catch (error) {
+      failed = prompt;
+      input.value = [prompt.text, input.value].filter(Boolean).join("\n");
+      throw error;
+    }
     scrollTo(0, document.documentElement.scrollHeight);
     await look();
-  }) }, input, make("div", { class: "acts" }, make("button", { class: "main" }, "Send"), cancel));
+  })();
+  const send = make("form", { class: "composer", onsubmit: (event) => {
+    event.preventDefault();
+    const text = input.value;
+    const prompt = failed?.text === text ? failed : { text, key: Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(36)).join("") };
+    [failed, input.value] = [null, ""];
+    outbox = outbox.then(() => deliver(prompt));
+  } }, input, make("div", { class: "acts" }, make("button", { class: "main" }, "Send"), cancel));
   input.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
