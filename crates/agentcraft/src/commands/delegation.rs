@@ -70,18 +70,7 @@ pub(super) fn run(
     let path = |id: &str| format!("/delegations/{}", segment(id));
     let act = |id: &str, word: &str| node.post(&format!("{}/{word}", path(id)), &json!({}));
     match command {
-        DelegationCommand::List(output) => {
-            let rows = rows_of(&node.get("/delegations")?, "delegations");
-            let fields = [
-                ("ID", "/id"),
-                ("STATE", "/state"),
-                ("SIDE", "/side"),
-                ("TASK", "/task"),
-            ];
-            let none =
-                "nothing was lent yet; `agentcraft delegate NODE --dir DIR TASK` lends a folder";
-            print_values(&rows, fields, none, output.format, screen)?;
-        }
+        DelegationCommand::List(output) => list(&node, output.format, screen)?,
         DelegationCommand::Show(arguments) => {
             let shown = node.get(&path(&arguments.id))?;
             match arguments.output.format {
@@ -141,6 +130,18 @@ pub(super) fn run(
         }
     }
     Ok(())
+}
+
+fn list(node: &Node, format: Format, screen: &mut Screen) -> Result<(), CommandError> {
+    let rows = rows_of(&node.get("/delegations")?, "delegations");
+    let fields = [
+        ("ID", "/id"),
+        ("STATE", "/state"),
+        ("SIDE", "/side"),
+        ("TASK", "/task"),
+    ];
+    let none = "nothing was lent yet; `agentcraft delegate NODE --dir DIR TASK` lends a folder";
+    print_values(&rows, fields, none, format, screen)
 }
 
 /// Lets somebody invite this node: the one token that lending to it needs.

@@ -125,13 +125,7 @@ fn the_file_sets_the_rest_and_the_environment_overrides_it() {
 #[test]
 fn what_makes_no_sense_is_refused_in_words() {
     let long = format!("/{}", "s".repeat(107));
-    let cases: [(Pairs<'_>, &str, &str, Option<&str>); 10] = [
-        (
-            &[("AGENTCRAFT_LOG", "debgu")],
-            "",
-            "AGENTCRAFT_LOG is \"debgu\", but must be off, error, warn, info, debug or trace, also for a part: warn,engine=debug",
-            None,
-        ),
+    let cases: [(Pairs<'_>, &str, &str, Option<&str>); 9] = [
         (
             &[("AGENTCRAFT_LAUNCHER_MODE", "fake")],
             "",
@@ -198,6 +192,21 @@ fn what_makes_no_sense_is_refused_in_words() {
         assert_eq!(error.to_string(), words);
         assert_eq!(error.hint().as_deref(), hint, "{words}");
     }
+}
+
+#[test]
+fn a_slip_in_the_level_of_the_log_is_told_and_other_programs_words_are_passed_over() {
+    let refused = |pairs, toml| {
+        let error = resolve(&GlobalArgs::default(), pairs, toml).unwrap_err();
+        error.to_string()
+    };
+    assert_eq!(
+        refused(&[("AGENTCRAFT_LOG", "debgu")], ""),
+        "AGENTCRAFT_LOG is \"debgu\", but must be off, error, warn, info, debug or trace, also for a part: warn,engine=debug",
+    );
+    assert!(refused(&[], "log_level = 'loud'").starts_with("log_level in "));
+    let config = resolve(&GlobalArgs::default(), &[("LOG_LEVEL", "VERBOSE")], "").unwrap();
+    assert_eq!(config.log_level, LOG_LEVEL);
 }
 
 #[test]

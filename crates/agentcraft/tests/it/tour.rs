@@ -239,11 +239,10 @@ fn tour(readme: &str, tour: &str) {
 fn both_languages_type_the_same() {
     let typed = |page: &str| {
         let text = text_of(page);
-        let lines = blocks(&text)
+        blocks(&text)
             .into_iter()
             .flat_map(|block| block.lines.into_iter().map(without_words_for_people))
-            .collect::<Vec<_>>();
-        lines
+            .collect::<Vec<_>>()
     };
     for (page, translated) in [
         ("README.md", "README.zh.md"),
