@@ -4,7 +4,7 @@
 //! running for as long as it wants or stopped, and never about to stop.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -14,7 +14,7 @@ use domain::{
 };
 
 use super::Engine;
-use crate::EngineError;
+use crate::{EngineError, Sessions};
 
 type Gate = Arc<tokio::sync::Mutex<()>>;
 
@@ -26,7 +26,12 @@ pub(super) struct Borrowers(Mutex<BTreeMap<Name, Lent>>);
 struct Lent {
     count: usize,
     gate: Gate,
+    /// Sessions of those who have given it back; some may not have noticed yet that they were left.
+    left: BTreeSet<String>,
 }
+
+/// How many such sessions are remembered before those are forgotten that have noticed.
+const LEFT_MAX: usize = 256;
 
 impl Borrowers {
     fn gate(&self, name: &Name) -> Gate {
@@ -42,14 +47,21 @@ impl Borrowers {
         self.lock().entry(name.clone()).or_default().count += 1;
     }
 
-    /// Says whether that was the last one.
-    fn leave(&self, name: &Name) -> bool {
+    /// One has gone, with the session it was for; gives the sessions of all, if that was the last one.
+    fn leave(
+        &self,
+        name: &Name,
+        own: Option<&str>,
+        sessions: &Sessions,
+    ) -> Option<BTreeSet<String>> {
         let mut all = self.lock();
-        let Some(lent) = all.get_mut(name) else {
-            return false;
-        };
+        let lent = all.get_mut(name)?;
         lent.count = lent.count.saturating_sub(1);
-        lent.count == 0
+        lent.left.extend(own.map(str::to_owned));
+        if lent.left.len() > LEFT_MAX {
+            lent.left.retain(|session| sessions.is_live(session));
+        }
+        (lent.count == 0).then(|| std::mem::take(&mut lent.left))
     }
 
     /// Forgets an agent that nobody borrows and nobody waits for.
@@ -132,20 +144,20 @@ impl Engine {
 
     async fn give_back(&self, name: &Name, own: Option<&str>) {
         let leave = async {
-            if self.borrowers().leave(name) {
-                self.stop_unless_used(name, own).await;
+            if let Some(left) = self.borrowers().leave(name, own, self.sessions()) {
+                self.stop_unless_used(name, &left).await;
             }
         };
         self.alone(name, leave).await;
     }
 
     /// Ends an agent that nobody borrows any more. Somebody else may have found it running and be in a session with it,
-    /// another one than `own`: then it stays.
-    async fn stop_unless_used(&self, name: &Name, own: Option<&str>) {
+    /// none of those that were `left`: then it stays.
+    async fn stop_unless_used(&self, name: &Name, left: &BTreeSet<String>) {
         let sessions = self.sessions().list(Some(name.as_str()));
         let mut others = sessions
             .iter()
-            .filter(|session| Some(session.session_id.as_str()) != own);
+            .filter(|session| !left.contains(&session.session_id));
         if others.any(|session| session.clients > 0 || session.busy) {
             return;
         }

@@ -244,6 +244,11 @@ impl Sessions {
         views
     }
 
+    /// Whether a session is among those in [`Sessions::list`].
+    pub(crate) fn is_live(&self, id: &str) -> bool {
+        self.inner.live.get(id).is_some()
+    }
+
     /// One session, over or not.
     pub async fn get(&self, id: &str) -> Result<SessionView, EngineError> {
         if let Some(handle) = self.inner.live.get(id) {
