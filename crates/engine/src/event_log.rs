@@ -6,7 +6,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use domain::turn::{Event, EventKind, Raw, Usage};
+use domain::{
+    Trace,
+    turn::{Event, EventKind, Raw, Usage},
+};
 use tokio::sync::watch;
 
 use crate::clock;
@@ -46,21 +49,30 @@ struct Inner {
     held: Option<u64>,
     heads: Heads,
     /// As of the newest event that is stored.
-    spent: Spent,
+    so_far: SoFar,
 }
 
-/// What the turn has used so far. Agents tell it in several events, each of which may say a part of it.
+/// What the events of a turn have told so far: whose trace it belongs to, and what it has used, which agents tell in several
+/// events, each of which may say a part of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Spent(Option<Usage>);
+pub(crate) struct SoFar {
+    trace: Option<Trace>,
+    usage: Option<Usage>,
+}
 
-impl Spent {
+impl SoFar {
     /// Takes in the next event of the session.
     pub(crate) fn follow(&mut self, kind: &EventKind) {
         match kind {
-            EventKind::TurnStarted { .. } => self.0 = None,
+            EventKind::TurnStarted { trace, .. } => {
+                *self = Self {
+                    trace: *trace,
+                    usage: None,
+                };
+            }
             EventKind::Usage(now) => {
-                let before = self.0.unwrap_or_default();
-                self.0 = Some(Usage {
+                let before = self.usage.unwrap_or_default();
+                self.usage = Some(Usage {
                     input_tokens: now.input_tokens.or(before.input_tokens),
                     output_tokens: now.output_tokens.or(before.output_tokens),
                     cost_usd: now.cost_usd.or(before.cost_usd),
@@ -70,9 +82,13 @@ impl Spent {
         }
     }
 
+    pub(crate) fn trace(&self) -> Option<Trace> {
+        self.trace
+    }
+
     /// Nothing if the agent has said nothing.
     pub(crate) fn usage(&self) -> Option<Usage> {
-        self.0
+        self.usage
     }
 }
 
@@ -101,7 +117,7 @@ impl EventLog {
             appended: next - 1,
             held: None,
             heads,
-            spent: Spent::default(),
+            so_far: SoFar::default(),
         };
         Self {
             inner: Mutex::new(inner),
@@ -210,9 +226,9 @@ impl EventLog {
             .collect()
     }
 
-    /// What the turn had used when the newest stored event happened.
-    pub(crate) fn spent(&self) -> Spent {
-        self.lock().spent
+    /// What had been told when the newest stored event happened.
+    pub(crate) fn so_far(&self) -> SoFar {
+        self.lock().so_far
     }
 
     /// How many events the store does not have yet, and about how much they weigh.
@@ -225,18 +241,18 @@ impl EventLog {
     pub fn stored(&self, seq: u64) {
         let mut inner = self.lock();
         let before = inner.heads.stored;
-        let mut spent = inner.spent;
+        let mut so_far = inner.so_far;
         let newly = inner
             .window
             .iter()
             .filter(|event| event.seq > before && event.seq <= seq);
         let moved: usize = newly
             .map(|event| {
-                spent.follow(&event.kind);
+                so_far.follow(&event.kind);
                 event.weight()
             })
             .sum();
-        inner.spent = spent;
+        inner.so_far = so_far;
         inner.unstored_weight -= moved;
         inner.stored_weight += moved;
         inner.heads.stored = seq.max(before);

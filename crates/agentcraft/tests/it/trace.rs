@@ -52,6 +52,13 @@ fn one_trace_goes_through_faces_and_nodes() {
     assert_eq!(traces(&near, "a2a"), [by_a2a]);
     assert_eq!(traces(&far, "echo"), [by_runs, by_a2a]);
 
+    let found = far
+        .cli(&["journal", "--grep", by_runs, "-f", "json"])
+        .stdout;
+    for kind in ["run.completed", "turn.started", "turn.ended"] {
+        assert!(found.contains(kind), "{kind}: {found}");
+    }
+
     // A turn that belongs to nothing begins a trace of its own.
     client.ok("agent.prompt", json!({"name": "echo", "message": "alone"}));
     let all = traces(&far, "echo");

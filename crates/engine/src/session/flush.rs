@@ -3,13 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use domain::{
-    Name,
-    turn::{Event, EventKind},
+    Name, Trace,
+    turn::{Event, EventKind, Usage},
 };
 use platform::crash;
+use serde::Serialize;
 use store::{Change, Entry, EventBatch, Store, StoreError};
 
-use crate::{EventLog, event_log::Spent};
+use crate::{EventLog, event_log::SoFar};
 
 /// How long an event may wait for others to be stored with: what a crash of the daemon may lose of a stream.
 pub(super) const FLUSH_AFTER: Duration = Duration::from_millis(50);
@@ -34,10 +35,10 @@ pub(super) async fn flush(
     let events = log.unstored();
     let last = events.last().map(|event| event.seq);
     changes.extend(batches(session, &events));
-    let mut spent = log.spent();
+    let mut so_far = log.so_far();
     changes.extend(events.iter().filter_map(|event| {
-        spent.follow(&event.kind);
-        journal_entry(session, agent, event, &spent)
+        so_far.follow(&event.kind);
+        journal_entry(session, agent, event, &so_far)
     }));
     if changes.is_empty() {
         return Ok(());
@@ -79,12 +80,33 @@ fn batches(session: &str, events: &[Arc<Event>]) -> Vec<Change> {
     batches.into_iter().map(Change::AppendEvents).collect()
 }
 
+const TURN_ENDED: &str = "turn.ended";
+
+/// The body of a line: the event, and what can be searched for.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    kind: &'a EventKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Usage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<Trace>,
+}
+
+/// Whether an event belongs to the turn that runs, and does not say so by itself.
+fn is_of_turn(kind: &EventKind) -> bool {
+    !matches!(
+        kind,
+        EventKind::TurnStarted { .. } | EventKind::Notice { .. }
+    )
+}
+
 /// What the journal tells of an event: turns, tool calls and decisions, not every word. The end of a turn tells what the
 /// turn used, which agents say in several events or in none.
-fn journal_entry(session: &str, agent: &Name, event: &Event, spent: &Spent) -> Option<Change> {
+fn journal_entry(session: &str, agent: &Name, event: &Event, so_far: &SoFar) -> Option<Change> {
     let kind = match &event.kind {
         EventKind::TurnStarted { .. } => "turn.started",
-        EventKind::TurnEnded { .. } => "turn.ended",
+        EventKind::TurnEnded { .. } => TURN_ENDED,
         EventKind::ToolCall(_) => "tool.call",
         EventKind::Ask(_) => "ask.opened",
         EventKind::AskSettled { .. } => "ask.settled",
@@ -97,13 +119,12 @@ fn journal_entry(session: &str, agent: &Name, event: &Event, spent: &Spent) -> O
         | EventKind::Usage(_)
         | EventKind::Other { .. } => return None,
     };
-    let mut body = match (&event.kind, spent.usage()) {
-        (EventKind::TurnEnded { turn, stop }, Some(usage)) => serde_json::json!({
-            "type": "turn-ended", "turn": turn, "stop": stop, "usage": usage,
-        })
-        .to_string(),
-        (kind, _) => serde_json::to_string(kind).expect("an event has only text keys"),
+    let line = Line {
+        kind: &event.kind,
+        usage: so_far.usage().filter(|_| kind == TURN_ENDED),
+        trace: so_far.trace().filter(|_| is_of_turn(&event.kind)),
     };
+    let mut body = serde_json::to_string(&line).expect("an event has only text keys");
     if body.len() > BODY_MAX {
         let cut = (0..=BODY_MAX)
             .rev()
@@ -124,7 +145,7 @@ fn journal_entry(session: &str, agent: &Name, event: &Event, spent: &Spent) -> O
 mod tests {
     use domain::{
         Timestamp,
-        turn::{Stop, TurnId, Usage},
+        turn::{Stop, TurnId},
     };
 
     use super::*;
@@ -170,15 +191,15 @@ mod tests {
         };
         let log = EventLog::new(1);
         let told = |kinds: Vec<EventKind>| {
-            let mut spent = log.spent();
+            let mut so_far = log.so_far();
             for kind in kinds {
                 log.append(kind, None);
             }
             let agent = "writer".parse::<Name>().unwrap();
             let events = log.unstored();
             let lines = events.iter().filter_map(|event| {
-                spent.follow(&event.kind);
-                journal_entry("s", &agent, event, &spent)
+                so_far.follow(&event.kind);
+                journal_entry("s", &agent, event, &so_far)
             });
             let bodies: Vec<serde_json::Value> = lines
                 .map(|line| match line {
