@@ -24,7 +24,7 @@ pub(crate) const LOG_MAX: u64 = 10 * 1024 * 1024;
 const LOOK_EVERY: u64 = 256 * 1024;
 
 /// The crates that are ours: what they write was written with the secrets in mind.
-const OURS: [&str; 27] = [
+const OURS: [&str; 28] = [
     "a2a",
     "acp",
     "agentcraft",
@@ -41,6 +41,7 @@ const OURS: [&str; 27] = [
     "listener",
     "mcp",
     "model",
+    "neighbour",
     "pinning",
     "platform",
     "print",

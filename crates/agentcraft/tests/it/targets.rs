@@ -158,6 +158,13 @@ fn a_peer_is_meant_by_its_name_and_its_token_stays_in_one_place() {
     assert_ne!(nobody.code, 0);
     assert!(nobody.stderr.contains("nobody"), "{nobody:?}");
     assert_eq!(agents(&here).len(), 1, "a mistyped name leaves nothing");
+    // A step of a run that is no daemon's finds it through the daemon.
+    let file = here.scratch("ask.yaml");
+    fs::write(&file, ASK.replace("PROVIDER", &target)).unwrap();
+    let file = file.to_str().unwrap();
+    let ran = here.cli(&["workflow", "run", file, "--input", "whom=a step from afar"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stdout.contains("a step from afar"), "{ran:?}");
 }
 
 #[test]

@@ -5,7 +5,10 @@ mod managed;
 
 use std::{ffi::OsStr, path::Path, time::Duration};
 
-use domain::turn::{EventKind, Location, Stop, ToolCall, ToolContent, ToolUpdate, Usage};
+use domain::{
+    target::{Maker, Target},
+    turn::{EventKind, Location, Stop, ToolCall, ToolContent, ToolUpdate, Usage},
+};
 use platform::system;
 use tokio::time::Instant;
 use workflow::{
@@ -51,18 +54,15 @@ pub(super) async fn run(act: &Act, action: AgentAction) -> StepResult {
         Ok(context) => context,
         Err(why) => return StepResult::failed(1, why),
     };
-    let spoken = match &action.provider {
-        Provider::Agent(name) => match elsewhere(act, name) {
-            Some(words) => {
-                let action = AgentAction {
-                    provider: Provider::Acp(words),
-                    ..action.clone()
-                };
-                direct::speak(act, &action, context).await
-            }
-            None => managed::speak(act, &action, context).await,
+    let action = match elsewhere(act, &action.provider) {
+        Some(words) => AgentAction {
+            provider: Provider::Acp(words),
+            ..action
         },
-        Provider::Template(_) => managed::speak(act, &action, context).await,
+        None => action,
+    };
+    let spoken = match &action.provider {
+        Provider::Agent(_) | Provider::Template(_) => managed::speak(act, &action, context).await,
         Provider::Named(name) => match direct::backend(name) {
             Some(_) => direct::speak(act, &action, context).await,
             None => managed::speak(act, &action, context).await,
@@ -76,17 +76,34 @@ pub(super) async fn run(act: &Act, action: AgentAction) -> StepResult {
     }
 }
 
-/// What speaks for an agent that this node does not have, where there may be a daemon that has it.
-fn elsewhere(act: &Act, name: &str) -> Option<Vec<String>> {
+/// What speaks for an agent that this node does not have, where there may be a daemon that has it. Other nodes are known to
+/// the daemon alone.
+fn elsewhere(act: &Act, provider: &Provider) -> Option<Vec<String>> {
     let node = &act.scene.node;
     let program = node.elsewhere.as_ref()?;
-    let is_here = node
-        .engine
-        .get()
-        .is_some_and(|engine| engine.agent(name).is_ok());
+    let is_here = |name: &str| {
+        let engine = node.engine.get();
+        engine.is_some_and(|engine| engine.agent(name).is_ok())
+    };
+    let name = match provider {
+        Provider::Agent(name) if !is_here(name) => name,
+        Provider::Named(name) if is_of_other_node(name) => name,
+        Provider::Agent(_)
+        | Provider::Named(_)
+        | Provider::Template(_)
+        | Provider::Known(_)
+        | Provider::Acp(_) => return None,
+    };
     let words = ["proxy", name, "--lease"].map(str::to_owned);
     let program = program.to_string_lossy().into_owned();
-    (!is_here).then(|| std::iter::once(program).chain(words).collect())
+    Some(std::iter::once(program).chain(words).collect())
+}
+
+fn is_of_other_node(name: &str) -> bool {
+    matches!(
+        name.parse(),
+        Ok(Target::Made(Maker::Peer { .. } | Maker::Workspace { .. }))
+    )
 }
 
 /// The providers that a step can have without saying more than a name.
