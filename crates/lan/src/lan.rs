@@ -106,7 +106,7 @@ impl Lan {
             advisers,
         };
         let intents = Intents::new(peers.clone(), tasks.clone(), deciding);
-        intents.take_up();
+        intents.take_up().await?;
         let pairing = Pairing::new(
             peers.clone(),
             ports.grants,

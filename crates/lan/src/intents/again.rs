@@ -58,17 +58,9 @@ impl Intents {
         }
     }
 
-    /// Takes up what the last daemon was at.
-    pub(crate) fn take_up(&self) {
-        let intents = self.clone();
-        self.inner.tasks.spawn(|_| async move {
-            if let Err(error) = intents.take_up_all().await {
-                tracing::warn!(error = %engine::chain(&error), "intents under way are not followed");
-            }
-        });
-    }
-
-    async fn take_up_all(&self) -> Result<(), LanError> {
+    /// Takes up what the last daemon was at. When it returns, what that was is known, so that nothing sent from then on is taken
+    /// for it.
+    pub(crate) async fn take_up(&self) -> Result<(), LanError> {
         let records = self.inner.peers.records();
         let legs = records.list::<LegRecord>(LEG, Which::Live, None, TAKEN_UP_MAX);
         let mut legs: Vec<LegRecord> = legs.await?.into_iter().map(|row| row.value).collect();
