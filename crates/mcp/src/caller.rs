@@ -3,8 +3,13 @@
 use engine::ToolProgress;
 use rmcp::{
     RoleServer,
-    model::{ProgressNotificationParam, ProgressToken},
-    service::{Peer, RequestContext},
+    model::{
+        CancelledNotificationParam, ProgressNotificationParam, ProgressToken, RequestId,
+        ServerRequest,
+    },
+    service::{
+        ElicitationMode, Peer, PeerRequestOptions, RequestContext, RequestHandle, ServiceError,
+    },
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::debug;
@@ -27,6 +32,7 @@ pub(crate) struct Caller {
     peer: Peer<RoleServer>,
     /// Present if the client wants to be told of progress.
     token: Option<ProgressToken>,
+    is_on_stdio: bool,
     /// Whether it may lend folders: everybody on the owner's own stdio, and who has the right on the network.
     may_lend: bool,
     /// Whether it may ask other nodes, in the same way.
@@ -48,6 +54,7 @@ impl Caller {
             Some(caller) => caller.is_some_and(|caller| caller.may(right)),
         };
         Self {
+            is_on_stdio: parts.is_none(),
             may_lend: may(LEND_RIGHT),
             may_ask_peers: may(PEERS_RIGHT),
             calls,
@@ -70,6 +77,40 @@ impl Caller {
 
     pub(crate) fn may_ask_peers(&self) -> bool {
         self.may_ask_peers
+    }
+
+    /// Whether somebody at the client can be asked during a call that is answered in this task. Where what is asked must come
+    /// back with the answer of the call instead, as in versions from 2026 on, nobody is.
+    pub(crate) fn can_be_asked(&self) -> bool {
+        let has_forms = self
+            .peer
+            .supported_elicitation_modes()
+            .contains(&ElicitationMode::Form);
+        let client = self.peer.peer_info();
+        has_forms && client.is_some_and(|client| client.protocol_version.has_initialize())
+    }
+
+    /// The same for a call that a task of its own carries out: over HTTP what is asked there would find no way to the client.
+    pub(crate) fn can_be_asked_by_a_task(&self) -> bool {
+        self.is_on_stdio && self.can_be_asked()
+    }
+
+    /// Asks the client something.
+    pub(crate) async fn ask(
+        &self,
+        request: ServerRequest,
+    ) -> Result<RequestHandle<RoleServer>, ServiceError> {
+        let options = PeerRequestOptions::no_options();
+        self.peer.send_cancellable_request(request, options).await
+    }
+
+    /// Tells the client that a request of ours needs no answer any more.
+    pub(crate) async fn take_back(&self, request: RequestId) {
+        let reason = "it is settled".to_owned();
+        let taken_back = CancelledNotificationParam::new(Some(request), Some(reason));
+        if let Err(error) = self.peer.notify_cancelled(taken_back).await {
+            debug!(%error, "could not take a question back");
+        }
     }
 
     /// Resolves when nobody waits for the result any more.

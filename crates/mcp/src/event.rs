@@ -1,5 +1,6 @@
 //! What happens in a session, as far as a caller of a tool or a reader of a transcript wants to know it.
 
+use domain::turn::{Ask, AskId};
 use serde::Deserialize;
 
 /// `session.event`.
@@ -41,7 +42,9 @@ pub(crate) enum Event {
     Plan {
         entries: Vec<PlanEntry>,
     },
+    Ask(Ask),
     AskSettled {
+        ask: AskId,
         answer: Answer,
         #[serde(default)]
         by: Option<String>,
@@ -136,6 +139,7 @@ mod tests {
             (
                 json!({"type": "ask-settled", "ask": "a-1", "answer": {"answer": "declined"}, "by": "policy"}),
                 Event::AskSettled {
+                    ask: AskId("a-1".to_owned()),
                     answer: Answer {
                         answer: "declined".to_owned(),
                     },

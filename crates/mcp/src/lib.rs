@@ -3,6 +3,7 @@
 //! The server is a client of the daemon's socket. It keeps no state of its own: every call opens a connection, so a
 //! daemon that was restarted is simply found again, and what a call has begun ends with it.
 
+mod asking;
 mod caller;
 mod client;
 mod daemon;

@@ -2,6 +2,8 @@
 
 use std::{collections::HashMap, mem};
 
+use domain::turn::AskKind;
+
 use crate::event::{Event, PlanEntry};
 
 /// Bytes of the answer so far that a message shows: enough to read along, little enough to send many times a second.
@@ -70,7 +72,11 @@ impl Progress {
                 status.map(|status| format!("tool {status}: {}", title.unwrap_or(id)))
             }
             Event::Plan { entries } => Some(plan(&entries)),
-            Event::AskSettled { answer, by } => Some(match by {
+            Event::Ask(ask) => Some(match ask.kind {
+                AskKind::Permission { tool, .. } => format!("the agent asks: {}", tool.title),
+                AskKind::Question { text, .. } => format!("the agent asks: {text}"),
+            }),
+            Event::AskSettled { answer, by, .. } => Some(match by {
                 Some(by) => format!("an ask was settled by {by}: {}", answer.answer),
                 None => format!("an ask was settled, nobody was there: {}", answer.answer),
             }),

@@ -58,7 +58,7 @@ pub(crate) fn all() -> Vec<Tool> {
             "Run an agent once",
             "Makes an agent of a template, gives it one prompt, returns its answer and the files it changed, and destroys \
              the agent and its workspace. What the agent may do without being asked is up to the permission policy; \
-             nobody can be asked, so everything else is denied.",
+             everything else is asked of the person at the client where it has forms, and denied where it has none.",
         )
         .annotate(hints("Run an agent once").destructive(true).open_world(true)),
         tool::<PromptAgent, Message>(

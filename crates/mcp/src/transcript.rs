@@ -64,7 +64,7 @@ impl Transcript {
                 let title = title.or_else(|| self.titles.get(&id).cloned());
                 self.tool(title.as_deref().unwrap_or(&id), status.as_deref());
             }
-            Event::AskSettled { answer, by } => {
+            Event::AskSettled { answer, by, .. } => {
                 let by = by.as_deref().unwrap_or("nobody");
                 self.block(&format!("- ask settled by {by}: {}", answer.answer));
             }
@@ -75,7 +75,7 @@ impl Transcript {
                 let words = format!("{} {message}", stop.reason);
                 self.block(&format!("*The turn ended: {}*", words.trim_end()));
             }
-            Event::TurnEnded { .. } | Event::Plan { .. } | Event::Other => {}
+            Event::TurnEnded { .. } | Event::Plan { .. } | Event::Ask(_) | Event::Other => {}
         }
         if self.page.len() > PAGE_MAX {
             let end = self.page.floor_char_boundary(PAGE_MAX);

@@ -23,7 +23,7 @@ use crate::{
     event::SessionView,
     failure::{Failure, chain},
     leftovers,
-    turn::{Turn, TurnError},
+    turn::{Asks, Turn, TurnError},
 };
 
 /// What sessions call us.
@@ -51,9 +51,13 @@ pub(super) async fn prompt(
         message,
         session_id,
     } = arguments?;
+    let asks = match caller.can_be_asked() {
+        true => Asks::Client,
+        false => Asks::Others,
+    };
     let mut link = daemon.connect().await?;
     let session = tokio::select! { biased;
-        session = join(&mut link, &name, session_id) => session?,
+        session = join(&mut link, &name, session_id, asks) => session?,
         () = caller.left() => return Err(Failure::cancelled()),
     };
     let params = SessionPromptParams {
@@ -65,6 +69,7 @@ pub(super) async fn prompt(
         session: &session,
         method: "session.prompt",
         params: &params,
+        asks,
     };
     let mut outcome = turn.take(&mut link, &mut caller).await;
     if let Err(TurnError::Daemon(error)) = &outcome
@@ -90,13 +95,19 @@ pub(super) async fn prompt(
 }
 
 /// The session to prompt in, with its events: the one that is named, or a new one.
-async fn join(link: &mut Link, agent: &str, session: Option<String>) -> Result<String, Failure> {
+async fn join(
+    link: &mut Link,
+    agent: &str,
+    session: Option<String>,
+    asks: Asks,
+) -> Result<String, Failure> {
     let Some(session) = session else {
-        return open(link, agent).await;
+        return open(link, agent, asks).await;
     };
     let params = SessionAttachParams {
         session_id: session,
         client_id: Some(CLIENT.to_owned()),
+        answers: asks.are_ours(),
         ..SessionAttachParams::default()
     };
     let view: SessionView = link.call("session.attach", &params).await?;
@@ -123,11 +134,12 @@ async fn is_meant(link: &mut Link, target: &str, name: &str) -> Result<bool, Fai
 }
 
 /// A new session; an agent that is not running is started for it.
-async fn open(link: &mut Link, agent: &str) -> Result<String, Failure> {
+async fn open(link: &mut Link, agent: &str, asks: Asks) -> Result<String, Failure> {
     let params = SessionCreateParams {
         agent_name: agent.to_owned(),
         client_id: Some(CLIENT.to_owned()),
         stream: true,
+        answers: asks.are_ours(),
         ..SessionCreateParams::default()
     };
     let created: Result<SessionView, DaemonError> = link.call("session.create", &params).await;
@@ -290,8 +302,12 @@ async fn run_once(
     prompt: String,
     mut options: RunOptions,
 ) -> Result<PromptResult, Failure> {
+    let asks = match caller.can_be_asked_by_a_task() {
+        true => Asks::Client,
+        false => Asks::Others,
+    };
     let session = tokio::select! { biased;
-        session = open(link, name) => session?,
+        session = open(link, name, asks) => session?,
         () = caller.left() => return Err(Failure::cancelled()),
     };
     options.session_id = Some(session.clone());
@@ -305,6 +321,7 @@ async fn run_once(
         session: &session,
         method: "agent.run",
         params: &params,
+        asks,
     };
     Ok(turn.take(link, caller).await?)
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::{TestDaemon, eventually};
 
 use super::Act;
-use crate::{network::http::Http, proxy::editor::Editor};
+use crate::{network::http::Http, proxy::editor::Editor, terminal::pty::Pty};
 
 /// What came of an act.
 #[derive(Debug, Default)]
@@ -53,15 +53,7 @@ pub(super) const SOCKET: Face = Face {
 
 pub(super) const COMMAND_LINE: Face = Face {
     title: "the command line",
-    cannot: |act| match act {
-        Act::Prompt | Act::Streaming | Act::Failure => None,
-        Act::Ask => Some(
-            "a script is not asked; on a terminal it is tried with the built-in agent alone, in other tests",
-        ),
-        Act::Cancel => Some(
-            "Ctrl-C needs a terminal, where it is tried with the built-in agent alone, in other tests",
-        ),
-    },
+    cannot: |_| None,
     open: |daemon| Box::new(move |agent, act, prompt| command_line(daemon, agent, act, prompt)),
 };
 
@@ -73,10 +65,7 @@ pub(super) const EDITOR: Face = Face {
 
 pub(super) const MCP: Face = Face {
     title: "MCP",
-    cannot: |act| {
-        (act == Act::Ask)
-            .then_some("nobody sits at the other end, so what is not allowed is denied")
-    },
+    cannot: |_| None,
     open: |daemon| Box::new(move |agent, act, prompt| mcp(daemon, agent, act, prompt)),
 };
 
@@ -94,11 +83,9 @@ pub(super) const A2A: Face = Face {
 
 pub(super) const OFFICE: Face = Face {
     title: "an office",
-    cannot: |act| match act {
-        Act::Prompt | Act::Failure => None,
-        Act::Streaming => Some("a call of a tool has one answer"),
-        Act::Ask => Some("nobody sits at the other end, so what is not allowed is denied"),
-        Act::Cancel => Some("a call is cancelled as MCP's are, which other tests try with a tool"),
+    cannot: |act| {
+        (act == Act::Ask)
+            .then_some("nobody in an office can be asked, so what is not allowed is denied")
     },
     open: office::open,
 };
@@ -170,7 +157,53 @@ fn socket(daemon: &TestDaemon, agent: &str, act: Act, prompt: &str) -> Seen {
     seen
 }
 
-fn command_line(daemon: &TestDaemon, agent: &str, _: Act, prompt: &str) -> Seen {
+fn command_line(daemon: &TestDaemon, agent: &str, act: Act, prompt: &str) -> Seen {
+    match act {
+        Act::Prompt | Act::Streaming | Act::Failure => script(daemon, agent, prompt),
+        Act::Ask | Act::Cancel => terminal(daemon, agent, act, prompt),
+    }
+}
+
+/// Somebody sits there, who says yes to what is asked, or presses Ctrl-C once the turn runs.
+fn terminal(daemon: &TestDaemon, agent: &str, act: Act, prompt: &str) -> Seen {
+    let before = sessions(daemon, agent, |_| true);
+    let mut run = Pty::open(daemon, 80, &["agent", "run", agent, "--prompt", prompt]);
+    if act == Act::Ask {
+        run.see("choose 1-");
+        run.say("1");
+    } else {
+        eventually("the turn runs", || {
+            let busy = sessions(daemon, agent, |session| session["busy"] == true);
+            busy.iter().any(|id| !before.contains(id))
+        });
+        run.press(b"\x03");
+    }
+    let code = run.end();
+    let text = run.text().to_owned();
+    let end = match code {
+        0 => End::Done,
+        _ if text.contains("cancelled") => End::Cancelled,
+        _ => End::Failed(text.clone()),
+    };
+    Seen {
+        text,
+        pieces: 1,
+        end,
+    }
+}
+
+/// The ids of an agent's sessions that are such.
+fn sessions(daemon: &TestDaemon, agent: &str, are: fn(&Value) -> bool) -> Vec<Value> {
+    let all = daemon
+        .client()
+        .ok("session.list", json!({"agentName": agent}));
+    let all = all.as_array().unwrap().iter();
+    all.filter(|session| are(session))
+        .map(|session| session["sessionId"].clone())
+        .collect()
+}
+
+fn script(daemon: &TestDaemon, agent: &str, prompt: &str) -> Seen {
     let output = daemon.cli(&["agent", "run", agent, "--prompt", prompt, "-f", "json"]);
     let mut seen = Seen::default();
     for line in output.stdout.lines() {
@@ -225,7 +258,7 @@ fn mcp(daemon: &TestDaemon, agent: &str, act: Act, prompt: &str) -> Seen {
     let http = Http::owner(daemon);
     let accept = ("accept", "application/json, text/event-stream");
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params":
-        {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+        {"protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "t", "version": "1"}}});
     let answer = http.call("POST", "/mcp", &[accept], Some(&hello));
     assert_eq!(answer.status, 200, "{answer:?}");
     let session = answer.header("mcp-session-id");
@@ -255,6 +288,13 @@ fn mcp(daemon: &TestDaemon, agent: &str, act: Act, prompt: &str) -> Seen {
                 seen.end = End::Cancelled;
                 return seen;
             }
+        }
+        if message["method"] == "elicitation/create" {
+            let options = &message["params"]["requestedSchema"]["properties"]["answer"]["enum"];
+            let content = json!({"answer": options[0].as_str().unwrap_or("yes")});
+            let result = json!({"action": "accept", "content": content});
+            tell(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
+            continue;
         }
         if message["id"] == 7 {
             let result = &message["result"];
