@@ -9,6 +9,7 @@ import sys
 
 import anyio
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
+from mcp.types import ElicitResult
 
 PROGRAM, MODE = sys.argv[1:3]
 TOOLS = ["run_agent", "prompt_agent", "agent_status", "create_agent", "list_agents"]
@@ -163,6 +164,27 @@ async def resources_are_read(client, session):
             check(error.code in (-32002, -32602), error)
 
 
+async def a_person_is_asked(server, workspace):
+    """A second client, at which somebody sits: what they choose is done, and what they dismiss is not."""
+    answers, forms = [], []
+
+    async def on_form(_context, form):
+        forms.append(form)
+        return answers.pop(0)
+
+    async with Client(stdio_client(server), mode=MODE, elicitation_callback=on_form) as client:
+        answers.extend([ElicitResult(action="accept", content={"answer": "Allow once"}), ElicitResult(action="cancel")])
+        await succeed(client, "prompt_agent", {"name": "worker", "message": "/write asked.txt hi"})
+        await succeed(client, "prompt_agent", {"name": "worker", "message": "/write dismissed.txt hi"})
+        check("asked.txt" in forms[0].message, forms)
+        check(forms[0].requested_schema["properties"]["answer"]["enum"][0] == "Allow once", forms)
+        answers.append(ElicitResult(action="accept", content={"answer": "Allow once"}))
+        run, _ = await succeed(client, "run_agent", {"template": "echo", "prompt": "/write made.txt hi"})
+        check(run["artifacts"] == ["made.txt"] and not answers and len(forms) == 3, (run, forms))
+    check(os.path.exists(os.path.join(workspace, "asked.txt")), "what was allowed is done")
+    check(not os.path.exists(os.path.join(workspace, "dismissed.txt")), "what was dismissed is not")
+
+
 async def main():
     server = StdioServerParameters(command=PROGRAM, args=["mcp", "serve"], env=dict(os.environ))
     async with Client(stdio_client(server), mode=MODE) as client:
@@ -176,6 +198,8 @@ async def main():
         await resources_are_read(client, session)
         await calls_are_cancelled(client, session)
         await failures_are_told(client)
+        if MODE == "legacy":
+            await a_person_is_asked(server, workspace)
         print(client.protocol_version)
 
 
