@@ -8,5 +8,5 @@ mod folders;
 #[cfg(test)]
 mod folders_tests;
 
-pub use carry::{Carried, carry, wait_until_stuck};
+pub use carry::{Carried, carry, wait_until_stuck, write_all};
 pub use folders::{FolderRewriter, Folders};

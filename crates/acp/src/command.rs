@@ -49,6 +49,10 @@ const BEGINNINGS: [&str; 11] = [
     "XDG_",
 ];
 
+/// What stands for something of another shape than the protocol has: what whoever runs it makes of it is not known, and no rule
+/// for the command allows it.
+const UNKNOWN: &str = "$(unknown)";
+
 /// The command of `what` as a shell would be given it. A rule for the command alone does not let in what stands before it.
 pub(crate) fn line(what: &Value) -> String {
     let command = convert::text(what, "command").unwrap_or_default();
@@ -86,22 +90,38 @@ pub(crate) fn quoted(word: &str) -> String {
 }
 
 fn arguments(what: &Value) -> impl Iterator<Item = String> {
-    let args = what["args"].as_array().into_iter().flatten();
-    args.map(|arg| match arg {
-        Value::String(text) => quoted(text),
-        // What whoever runs it makes of it is not known.
-        other => quoted(&format!("{other} $(no text)")),
+    listed(&what["args"]).map(|argument| match argument {
+        Some(Value::String(text)) => quoted(text),
+        Some(_) | None => UNKNOWN.to_owned(),
     })
 }
 
 /// The variables that decide what runs. Others may be secrets, and are nobody's business here.
 fn variables(what: &Value) -> impl Iterator<Item = String> {
-    let variables = what["env"].as_array().into_iter().flatten();
-    variables.filter_map(|variable| {
-        let name = convert::text(variable, "name")?;
-        let value = convert::text(variable, "value").unwrap_or_default();
-        decides_what_runs(name).then(|| format!("{name}={}", quoted(value)))
+    listed(&what["env"]).filter_map(|variable| {
+        let named = variable.and_then(|variable| {
+            let name = convert::text(variable, "name")?;
+            let value = variable.get("value").map_or(Some(""), Value::as_str)?;
+            Some((name, value))
+        });
+        match named {
+            Some((name, value)) if decides_what_runs(name) => {
+                Some(format!("{name}={}", quoted(value)))
+            }
+            Some(_) => None,
+            None => Some(format!("env={UNKNOWN}")),
+        }
     })
+}
+
+/// The values of a list; what is there and is none counts as one value that is not known.
+fn listed(list: &Value) -> impl Iterator<Item = Option<&Value>> {
+    let (values, unknown) = match list {
+        Value::Null => (&[][..], None),
+        Value::Array(values) => (&values[..], None),
+        _ => (&[][..], Some(None)),
+    };
+    values.iter().map(Some).chain(unknown)
 }
 
 /// Some programs read their variables in any case, so all are taken as if they did.
@@ -126,6 +146,25 @@ mod tests {
         assert_eq!(terminal_line(&server), "/bin/sh -c 'a; b' ''");
         assert!(line(&json!({ "command": "npx", "args": [["a"]] })).contains("$("));
         assert_eq!(line(&json!({ "command": "a b" })), "'a b'");
+    }
+
+    #[test]
+    fn what_has_another_shape_than_the_protocols_is_no_part_of_the_command() {
+        for env in [
+            json!({ "LD_PRELOAD": "/x.so", "TOKEN": "s" }),
+            json!("LD_PRELOAD=/x.so"),
+            json!(["LD_PRELOAD=/x.so"]),
+            json!([{ "key": "LD_PRELOAD", "value": "/x.so" }]),
+            json!([{ "name": "TOKEN", "value": ["s"] }]),
+        ] {
+            let server = json!({ "command": "npx", "args": ["a"], "env": env });
+            assert_eq!(line(&server), "env=$(unknown) npx a", "{env}");
+            assert_eq!(terminal_line(&server), "env=$(unknown) npx a", "{env}");
+        }
+        for args in [json!("-e x"), json!({ "0": "-e" }), json!([["-e"]])] {
+            let server = json!({ "command": "npx", "args": args });
+            assert_eq!(line(&server), "npx $(unknown)", "{args}");
+        }
     }
 
     #[test]

@@ -136,6 +136,10 @@ pub(crate) async fn permit(
     let asking = sessions
         .questions(session)
         .ok_or_else(|| unknown(session))?;
+    // What somebody allows for good is allowed within the rules: it does not take back what they deny.
+    if let Some(why) = asking.sink.denied(&tool) {
+        return Err(ErrorObject::new(-32000, format!("{}: {why}", tool.title)));
+    }
     if sessions.is_granted(session, |grants, workspace| grants.cover(&tool, workspace)) {
         return Ok(());
     }

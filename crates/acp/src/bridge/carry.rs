@@ -1,7 +1,7 @@
 //! Moving bytes from the client to the agent: blocking reads and writes, one of each per message that passes.
 
 use std::{
-    io::{ErrorKind, Read, Write},
+    io::{self, ErrorKind, Read, Write},
     os::fd::{AsFd, BorrowedFd},
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
@@ -76,6 +76,22 @@ pub fn carry(
     }
 }
 
+/// Writes everything, also where whoever started us has made the pipe one that does not wait.
+pub fn write_all(mut writer: impl Write + AsFd, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match writer.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                wait(writer.as_fd(), PollFlags::OUT);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// Returns when the client has gone and nothing has been carried for `patience`: the agent does not take what the
 /// client wrote before it went, so [`carry`] would wait for ever.
 pub fn wait_until_stuck(client: impl AsFd, carried: &Carried, patience: Duration) {
@@ -96,7 +112,7 @@ fn wait(descriptor: BorrowedFd<'_>, events: PollFlags) {
 
 #[cfg(test)]
 mod tests {
-    use std::{io, path::Path, sync::Arc, thread};
+    use std::{path::Path, sync::Arc, thread};
 
     use super::*;
     use crate::bridge::Folders;
@@ -130,6 +146,26 @@ mod tests {
         ours.write_all(&[b'x'; 3 * CHUNK]).unwrap();
         drop(ours);
         carrying.join().unwrap();
+    }
+
+    #[test]
+    fn everything_is_written_to_a_pipe_that_does_not_wait_for_its_reader() {
+        let (mut seen, writer) = io::pipe().unwrap();
+        rustix::io::ioctl_fionbio(&writer, true).unwrap();
+        let bytes: Vec<u8> = (0..u32::MAX)
+            .flat_map(u32::to_le_bytes)
+            .take(5 * CHUNK)
+            .collect();
+        let expected = bytes.clone();
+        let writing = thread::spawn(move || write_all(&writer, &bytes));
+        let mut read = Vec::new();
+        seen.read_to_end(&mut read).unwrap();
+        writing.join().unwrap().unwrap();
+        assert!(read == expected);
+        let (seen, writer) = io::pipe().unwrap();
+        drop(seen);
+        let error = write_all(&writer, b"x").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BrokenPipe);
     }
 
     #[test]

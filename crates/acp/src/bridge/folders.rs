@@ -80,6 +80,8 @@ enum Method {
 enum Level {
     Message,
     Params,
+    /// `_meta` of the params, where agents take more folders under a name of their own.
+    Meta,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +90,7 @@ enum Member {
     /// The method, named again.
     Repeated,
     Params,
+    Meta,
     Folder,
     MoreFolders,
     Other,
@@ -97,7 +100,7 @@ impl Member {
     fn is_replaced(self) -> bool {
         match self {
             Member::Repeated | Member::Folder | Member::MoreFolders => true,
-            Member::Method | Member::Params | Member::Other => false,
+            Member::Method | Member::Params | Member::Meta | Member::Other => false,
         }
     }
 }
@@ -238,8 +241,11 @@ impl FolderRewriter {
                     let escaped = false;
                     self.state = State::Name { level, escaped };
                 }
-                b'}' if level == Level::Params => self.state = State::Members(Level::Message),
-                b'}' => self.end_message(chunk, at),
+                b'}' => match level {
+                    Level::Message => self.end_message(chunk, at),
+                    Level::Params => self.state = State::Members(Level::Message),
+                    Level::Meta => self.state = State::Members(Level::Params),
+                },
                 b',' => {}
                 _ if blank => {}
                 _ => self.state = State::Rest,
@@ -293,7 +299,9 @@ impl FolderRewriter {
                 Level::Message if means(&self.word, "params") => Member::Params,
                 Level::Params if means(&self.word, "cwd") => Member::Folder,
                 Level::Params if means(&self.word, "additionalDirectories") => Member::MoreFolders,
-                Level::Message | Level::Params => Member::Other,
+                Level::Params if means(&self.word, "_meta") => Member::Meta,
+                Level::Meta if means(&self.word, "additionalRoots") => Member::MoreFolders,
+                Level::Message | Level::Params | Level::Meta => Member::Other,
             };
             self.state = State::Colon(level, member);
             return;
@@ -314,6 +322,10 @@ impl FolderRewriter {
         let byte = chunk[at];
         if member == Member::Params && byte == b'{' && self.method != Method::Other {
             self.state = State::Members(Level::Params);
+            return;
+        }
+        if member == Member::Meta && byte == b'{' {
+            self.state = State::Members(Level::Meta);
             return;
         }
         if member.is_replaced() {
@@ -375,7 +387,7 @@ impl FolderRewriter {
                 self.end_replaced(chunk, end);
             }
             Member::Method => self.know_method(chunk, end),
-            Member::Params | Member::Other => {}
+            Member::Params | Member::Meta | Member::Other => {}
         }
     }
 

@@ -67,6 +67,14 @@ fn every_folder_of_a_request_that_opens_a_session_is_replaced_and_nothing_else()
             r#"{"params":{"additional\u0044irectories":"/a","cwd":"/b"},"method":"session/resume"}"#,
             r#"{"params":{"additional\u0044irectories":[],"cwd":"/loaded"},"method":"session/resume"}"#,
         ),
+        (
+            r#"{"method":"session/new","params":{"_meta":{"a":{"additionalRoots":1},"additionalRoots":["/a",{"cwd":"]"}],"cwd":"/m"},"cwd":"/me"},"_meta":{"additionalRoots":"kept"}}"#,
+            r#"{"method":"session/new","params":{"_meta":{"a":{"additionalRoots":1},"additionalRoots":[],"cwd":"/m"},"cwd":"/new \"w\""},"_meta":{"additionalRoots":"kept"}}"#,
+        ),
+        (
+            r#"{"params":{"_m\u0065ta":{ "additional\u0052oots":["/a"] },"additionalRoots":["/kept"],"_meta":[1],"_meta":{},"_meta":{"additionalRoots":null}},"method":"session/load"}"#,
+            r#"{"params":{"_m\u0065ta":{ "additional\u0052oots":[] },"additionalRoots":["/kept"],"_meta":[1],"_meta":{},"_meta":{"additionalRoots":[]}},"method":"session/load"}"#,
+        ),
     ];
     for (input, expected) in cases {
         check(input.as_bytes(), expected.as_bytes());
@@ -81,6 +89,7 @@ fn everything_else_passes_byte_for_byte() {
         br#"{"method":"session/prompt","params":{"cwd":"/me"}}"#,
         br#"{"method":"session/list","params":{"cwd":"/me"}}"#,
         br#"{"params":{"cwd":"/me"},"method":"session/newer"}"#,
+        br#"{"params":{"_meta":{"additionalRoots":["/me"]}},"method":"session/prompt"}"#,
         br#"{"params":{"cwd":"/me"}}"#,
         br#"{"id":1,"result":{"cwd":"/me","method":"session/new"}}"#,
         br#"{"method":"session/new","params":["cwd","/me"]}"#,

@@ -35,6 +35,20 @@ use crate::{convert, requests::parsed, sessions::named_session};
 /// Requests of one editor that are carried out at a time. Most wait for the agent, and no editor has this many.
 const REQUESTS_MAX: usize = 256;
 
+/// What notifications of one editor may hold while they wait for their way to the agent. Beyond it the editor waits.
+const HEARD_MAX_KIB: u32 = 4 * 1024;
+
+/// What is carried out here, whatever the agent is at: nothing waits behind it for a way to the agent.
+const OURS: [&str; 7] = [
+    "session/new",
+    "session/load",
+    "session/resume",
+    "session/list",
+    "session/close",
+    "session/delete",
+    "session/fork",
+];
+
 /// What an editor that closes its side at once still gets answers to: requests under way, but no turn is waited for.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
 
@@ -103,6 +117,7 @@ pub async fn serve(editor: Editor) {
         line: Line::default(),
         running: Mutex::default(),
         places: Arc::new(Semaphore::new(REQUESTS_MAX)),
+        heard: Arc::new(Semaphore::new(HEARD_MAX_KIB as usize)),
     });
     loop {
         let received = tokio::select! { biased;
@@ -113,7 +128,10 @@ pub async fn serve(editor: Editor) {
             None => break,
             Some(Received::Request(request)) => Arc::clone(&face).take(request).await,
             Some(Received::Notification { method, params, .. }) => {
-                face.hear(&method, params.as_deref())
+                tokio::select! { biased;
+                    () = stop.cancelled() => break,
+                    () = face.hear(&method, params.as_deref()) => {}
+                }
             }
             Some(Received::Malformed { malformed, .. }) => {
                 tracing::debug!(why = %malformed.error.message, "a line of the editor is no message");
@@ -144,6 +162,8 @@ pub(super) struct Face {
     /// What withdraws each request that is carried out.
     running: Mutex<HashMap<Id, CancellationToken>>,
     places: Arc<Semaphore>,
+    /// Room for notifications, by their size.
+    heard: Arc<Semaphore>,
 }
 
 impl Face {
@@ -226,7 +246,11 @@ impl Face {
         // Counted now, in the order in which prompts and cancels come.
         let room = named_session(params.as_deref()).and_then(|shown| self.room(&shown).ok());
         let cancels = room.as_ref().map_or(0, |room| room.cancels.count());
-        let in_line = self.line_of(room.as_ref()).join();
+        let line = match OURS.contains(&method.as_str()) {
+            true => Line::default(),
+            false => self.line_of(room.as_ref()),
+        };
+        let in_line = line.join();
         let id = responder.id().clone();
         let withdrawn = CancellationToken::new();
         self.running().insert(id.clone(), withdrawn.clone());
@@ -346,9 +370,10 @@ impl Face {
         params: Option<&RawValue>,
     ) -> Result<(Room, String, domain::turn::Raw), ErrorObject> {
         let words = params.ok_or_else(|| ErrorObject::invalid_params("params are missing"))?;
+        let value = opening::legible(words)?;
         let shown = opening::required_session(params)?;
         let room = self.room(&shown)?;
-        let text = opening::prompt_text(&parsed(params)["prompt"])?;
+        let text = opening::prompt_text(&value["prompt"])?;
         opening::open(self, &room, For::Working).await?;
         Ok((room, text, convert::raw(words)))
     }
@@ -445,15 +470,22 @@ impl Face {
         Ok(answer)
     }
 
-    fn hear(self: &Arc<Self>, method: &str, params: Option<&RawValue>) {
+    /// Begins to pass a notification on, once there is room for it.
+    async fn hear(self: &Arc<Self>, method: &str, params: Option<&RawValue>) {
         let face = Arc::clone(self);
+        let bytes = params.map_or(0, |params| params.get().len());
+        let kib = u32::try_from(bytes / 1024).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.heard).acquire_many_owned(kib.clamp(1, HEARD_MAX_KIB));
+        let place = room.await.expect("the semaphore is never closed");
         match method {
             "session/cancel" => {
                 let room = named_session(params).and_then(|shown| self.room(&shown).ok());
                 if let Some(room) = room {
                     room.cancels.add();
-                    self.tasks
-                        .spawn(|_| async move { face.cancel(&room).await });
+                    self.tasks.spawn(|_| async move {
+                        face.cancel(&room).await;
+                        drop(place);
+                    });
                 }
             }
             jsonrpc::CANCEL_METHOD => {
@@ -467,13 +499,15 @@ impl Face {
                 let room = named_session(params).and_then(|shown| self.room(&shown).ok());
                 let in_line = self.line_of(room.as_ref()).join();
                 let (method, params) = (method.to_owned(), params.map(ToOwned::to_owned));
-                self.tasks.spawn(|_| async move {
-                    let passed = face
-                        .pass(&method, params.as_deref(), Expects::Nothing, in_line)
-                        .await;
-                    if let Err(error) = passed {
-                        tracing::debug!(%method, %error, "could not pass on a notification");
+                self.tasks.spawn(|stop| async move {
+                    let passing = face.pass(&method, params.as_deref(), Expects::Nothing, in_line);
+                    tokio::select! { biased;
+                        () = stop.cancelled() => {}
+                        passed = passing => if let Err(error) = passed {
+                            tracing::debug!(%method, %error, "could not pass on a notification");
+                        },
                     }
+                    drop(place);
                 });
             }
         }
@@ -489,7 +523,12 @@ impl Face {
     /// The editor has gone: what it asked for is carried through, and its sessions wait for the next client.
     async fn leave(&self) {
         let all = u32::try_from(REQUESTS_MAX).unwrap_or(u32::MAX);
-        let answered = || self.places.acquire_many(all);
+        let answered = || async {
+            tokio::join!(
+                self.places.acquire_many(all),
+                self.heard.acquire_many(HEARD_MAX_KIB)
+            )
+        };
         // An agent that takes longer has nobody to answer.
         drop(tokio::time::timeout(LAST_ANSWERS, answered()).await);
         self.tasks.cancel();

@@ -1,7 +1,7 @@
 //! `session/list`: the sessions that the daemon keeps for this agent, over or not, and after them those that only the agent
 //! knows.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 use domain::turn::EventKind;
 use engine::{Expects, Thread};
@@ -25,54 +25,81 @@ const GLANCE_MAX: usize = 32;
 /// Letters of a title.
 const TITLE_MAX: usize = 80;
 
-/// Sessions of ours in the answer; older ones are found by their id.
-const LIST_MAX: usize = 100;
+/// Sessions of ours in one page.
+const PAGE: usize = 100;
+
+/// What a cursor of ours begins with; the rest says how many sessions came before. Any other one is the agent's.
+const CURSOR: &str = "agentcraft:";
 
 pub(super) async fn list(
     face: &Face,
     params: Option<&RawValue>,
 ) -> Result<Box<RawValue>, ErrorObject> {
     let wanted = parsed(params);
+    let from = ours_from(&wanted["cursor"])?;
     let threads = threads(face).await?;
     let folder = folder(face, &wanted);
+    let is_wanted = |thread: &&Thread| folder.is_none_or(|it| Path::new(it) == thread.cwd);
+    let mut ours = threads.iter().filter(is_wanted);
+    let mut sessions = Vec::new();
+    if let Some(from) = from {
+        for thread in ours.by_ref().skip(from).take(PAGE) {
+            sessions.push(shown(face, thread).await);
+        }
+        if ours.next().is_some() {
+            let next = format!("{CURSOR}{}", from.saturating_add(PAGE));
+            return answer(&json!({ "sessions": sessions, "nextCursor": next }));
+        }
+    }
     let mut members = Members::read(params.map_or("{}", RawValue::get)).unwrap_or_default();
     if folder.is_none() {
         members.remove("cwd");
     }
-    let passed = face
-        .pass(
-            "session/list",
-            Some(&members.write()),
-            Expects::Answer,
-            Line::default().join(),
-        )
-        .await;
-    let theirs: Value = match passed {
-        Ok(answer) => serde_json::from_str(answer.get()).unwrap_or_default(),
-        // An agent that keeps no list has no sessions but ours.
-        Err(_) => Value::Null,
-    };
-    let mut sessions = Vec::new();
-    if wanted["cursor"].is_null() {
-        for thread in threads.iter().take(LIST_MAX) {
-            if folder.is_none_or(|folder| Path::new(folder) == thread.cwd) {
-                sessions.push(shown(face, thread).await);
-            }
-        }
+    if from.is_some() {
+        members.remove("cursor");
     }
-    let ours: Vec<&str> = threads
+    let theirs = theirs(face, &members).await;
+    let known: BTreeSet<&str> = threads
         .iter()
         .filter_map(|thread| thread.conversation.as_deref())
         .collect();
     let others = theirs["sessions"].as_array().cloned().unwrap_or_default();
     sessions.extend(others.into_iter().filter(|session| {
-        convert::text(session, "sessionId").is_some_and(|id| !ours.contains(&id))
+        convert::text(session, "sessionId").is_some_and(|id| !known.contains(id))
     }));
-    let mut answer = json!({ "sessions": sessions });
+    let mut page = json!({ "sessions": sessions });
     if let Some(cursor) = theirs.get("nextCursor").filter(|cursor| !cursor.is_null()) {
-        answer["nextCursor"] = cursor.clone();
+        page["nextCursor"] = cursor.clone();
     }
-    to_raw_value(&answer).map_err(|error| ErrorObject::internal(error.to_string()))
+    answer(&page)
+}
+
+/// How many of our sessions come before the page that is asked for; nothing if only the agent's are left.
+fn ours_from(cursor: &Value) -> Result<Option<usize>, ErrorObject> {
+    let Some(from) = cursor.as_str().map(|cursor| cursor.strip_prefix(CURSOR)) else {
+        return Ok(cursor.is_null().then_some(0));
+    };
+    let Some(from) = from else {
+        return Ok(None);
+    };
+    let from = from.parse();
+    from.map(Some)
+        .map_err(|_| ErrorObject::invalid_params("cursor: it is none that was given here"))
+}
+
+/// What the agent lists. One that keeps no list has no sessions but ours.
+async fn theirs(face: &Face, asked: &Members<'_>) -> Value {
+    let asked = asked.write();
+    let line = Line::default().join();
+    let passed = face.pass("session/list", Some(&asked), Expects::Answer, line);
+    let answer = passed.await.ok();
+    answer
+        .and_then(|answer| serde_json::from_str(answer.get()).ok())
+        .unwrap_or_default()
+}
+
+fn answer(page: &Value) -> Result<Box<RawValue>, ErrorObject> {
+    to_raw_value(page).map_err(|error| ErrorObject::internal(error.to_string()))
 }
 
 /// Every session of ours that can be loaded: those that are not over, then those that can go on.

@@ -313,6 +313,17 @@ fn answer(said: Option<&Raw>, id: Option<&str>) -> Box<RawValue> {
     members.write()
 }
 
+/// Params that can be read whole; one that is nested without end is told so, and not that what is in it is missing.
+pub(super) fn legible(params: &RawValue) -> Result<Value, ErrorObject> {
+    let value = parsed(Some(params));
+    match value.is_null() && params.get() != "null" {
+        true => Err(ErrorObject::invalid_params(
+            "params: they cannot be read; they may be nested too deep",
+        )),
+        false => Ok(value),
+    }
+}
+
 /// Refuses what the protocol does: an editor that is not told learns of its mistake from the next agent.
 fn check_shape(method: &str, params: &Value) -> Result<(), ErrorObject> {
     let refuse = |words: &str| Err(ErrorObject::invalid_params(words));
@@ -339,6 +350,15 @@ fn in_the_workspace(params: &RawValue) -> Box<RawValue> {
     if members.has("additionalDirectories") {
         members.set("additionalDirectories", &[(); 0]);
     }
+    // Agents take more folders there too, under a name of their own.
+    let meta = members.get("_meta").map(|meta| meta.get().to_owned());
+    let meta = meta.as_deref().and_then(Members::read);
+    if let Some(mut meta) = meta
+        && meta.has("additionalRoots")
+    {
+        meta.set("additionalRoots", &[(); 0]);
+        members.set("_meta", &meta);
+    }
     members.write()
 }
 
@@ -353,7 +373,7 @@ struct Wanted {
 impl Wanted {
     fn read(face: &Face, method: &str, params: Option<&RawValue>) -> Result<Self, ErrorObject> {
         let params = params.ok_or_else(|| ErrorObject::invalid_params("params are missing"))?;
-        let value = parsed(Some(params));
+        let value = legible(params)?;
         check_shape(method, &value)?;
         let cwd = convert::text(&value, "cwd").unwrap_or_default().to_owned();
         if face.folder == Folder::Client && !Path::new(&cwd).is_absolute() {

@@ -218,6 +218,20 @@ fn the_editors_folder_goes_through_only_where_the_template_allows_it() {
     let refused = daemon.cli(&["proxy", "a1", "--cwd", "client"]);
     assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
     assert!(refused.stderr.contains("cwd: client"), "{}", refused.stderr);
+    let busy = Editor::open(&daemon, &["a1"]);
+    eventually("it is busy", || {
+        status(&daemon, "a1")["status"] == "running"
+    });
+    let refused = daemon.cli(&["proxy", "a1", "--cwd", "client"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
+    assert!(
+        refused.stderr.contains("the template of a1 "),
+        "{}",
+        refused.stderr
+    );
+    let told = daemon.cli(&["journal", "-f", "json"]).stdout;
+    assert!(!told.contains("a1-"), "no copy was made: {told}");
+    busy.close();
 
     daemon.template(
         "open",

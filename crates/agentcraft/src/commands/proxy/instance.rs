@@ -68,6 +68,7 @@ impl Instance {
         if !instance.resolved.created {
             let agent = instance.status()?;
             if matches!(agent.status.as_str(), "running" | "starting" | "stopping") {
+                instance.check_folder(arguments.cwd)?; // Before a copy that nobody knows is made for nothing.
                 instance.copy(screen)?;
             }
         }

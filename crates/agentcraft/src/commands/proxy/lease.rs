@@ -4,12 +4,12 @@
 use std::{
     io::{self, Read, Write},
     net::Shutdown,
-    os::unix::net::UnixStream,
+    os::{fd::AsFd, unix::net::UnixStream},
     sync::Arc,
     time::Duration,
 };
 
-use acp::bridge::{Carried, carry};
+use acp::bridge::{Carried, carry, write_all};
 use tokio::sync::mpsc;
 use wire::daemon::{LeaseParams, LeaseResult, Overrides, ResolveParams, ResolveResult};
 
@@ -129,8 +129,9 @@ fn carry_both(
 }
 
 /// Carries what the daemon says until either side has gone.
-fn pour(mut daemon: impl Read, mut editor: impl Write, early: &[u8]) -> Left {
-    if editor.write_all(early).is_err() {
+fn pour(mut daemon: impl Read, editor: impl Write + AsFd, early: &[u8]) -> Left {
+    let mut editor = editor;
+    if write_all(&mut editor, early).is_err() {
         return Left::Editor;
     }
     let mut chunk = vec![0; CHUNK];
@@ -141,7 +142,7 @@ fn pour(mut daemon: impl Read, mut editor: impl Write, early: &[u8]) -> Left {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => return Left::Daemon,
         };
-        if editor.write_all(&chunk[..length]).is_err() {
+        if write_all(&mut editor, &chunk[..length]).is_err() {
             return Left::Editor;
         }
     }

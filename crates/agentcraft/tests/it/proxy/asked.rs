@@ -133,6 +133,42 @@ fn what_lies_outside_the_workspace_is_refused_before_anybody_is_asked() {
     }
 }
 
+/// Asks about one act, and does two others of the same kinds once that is allowed for good.
+const ALWAYS: &str = r#"
+def answered(line):
+    which = json.loads(line)["id"]
+    say(line)
+    if which == "asked":
+        send(id="ran", method="terminal/create", params={"sessionId": session, "command": "rm", "args": ["-f", "victim"]})
+    elif which == "ran":
+        send(id="wrote", method="fs/write_text_file", params={"sessionId": session, "path": "secret.txt", "content": "x"})
+    else:
+        end()
+send(id="asked", method="session/request_permission", params={"sessionId": session,
+    "toolCall": {"toolCallId": "t", "title": "Act", "kind": "KIND", "rawInput": {"command": "ls"}}, "options": [
+        {"optionId": "a", "name": "Always", "kind": "allow_always"}, {"optionId": "n", "name": "No", "kind": "reject_once"}]})
+"#;
+
+#[test]
+fn what_is_allowed_for_good_does_not_reach_beyond_the_rules() {
+    let daemon = node().start();
+    let rules = json!({"default": "ask", "deny": ["execute(rm *)", "edit(secret*)"]});
+    daemon.scripted_agent("own", json!({}), json!({"permissions": rules}));
+    let workspace = super::workspace(&daemon, "own");
+    std::fs::write(workspace.join("victim"), "x").unwrap();
+    let mut editor = Editor::open(&daemon, &OWN);
+    editor.choice = "allow_always";
+    let session = editor.begin("/home/me");
+    for kind in ["execute", "edit"] {
+        let (_, updates) = editor.prompt(&session, &ALWAYS.replace("KIND", kind));
+        let told = updates.to_string();
+        assert_eq!(told.matches("denied").count(), 4, "{kind}: {told}");
+    }
+    assert_eq!(editor.permissions, 2, "only what no rule denies is asked");
+    assert!(workspace.join("victim").exists() && !workspace.join("secret.txt").exists());
+    editor.close();
+}
+
 /// Asks with an option of a kind that only the agent knows.
 const ODD: &str = r#"send(id=5, method="session/request_permission", params={"sessionId": session,
     "toolCall": {"toolCallId": "t", "title": "Act", "kind": "edit"}, "options": [
@@ -337,7 +373,8 @@ fn rules_and_people_see_what_a_terminal_really_runs() {
     };
     let shell = json!({"command": "sh", "args": ["-c", "touch made"]});
     let (_, told) = editor.prompt(&session, &run(shell));
-    assert!(told.to_string().contains("does not allow it"), "{told}");
+    let rule = "entry 1 of the template's deny list denies execute";
+    assert!(told.to_string().contains(rule), "{told}");
     assert!(!super::workspace(&daemon, "own").join("made").exists());
     let plain = json!({"command": "true", "args": ["a b"]});
     editor.prompt(&session, &run(plain.clone()));

@@ -19,7 +19,7 @@ fn no_spelling_of_a_request_leads_a_folder_past_the_bridge() {
         r#"{"method":"session/prompt","method":"session/new","params":{"cwd":"/kept"}}"#,
         r#"[{"method":"session/new","params":{"cwd":"/elsewhere"}},{"params":{"cwd":"/elsewhere"},"method":"session/load"}]"#,
         "\u{feff}{\"method\":\"session/resume\",\"params\":{\"cwd\":\"/elsewhere\"}}",
-        r#"{"method":"session/new","params":{"additionalDirectories":["/elsewhere"],"cwd":"/elsewhere"}}"#,
+        r#"{"method":"session/new","params":{"additionalDirectories":["/elsewhere"],"cwd":"/elsewhere","_meta":{"additionalRoots":["/elsewhere"],"x":1}}}"#,
     ];
     let (returned, _) =
         Editor::open(&daemon, &["a1"]).exchange(format!("{}\n", lines.join("\n")).as_bytes());
@@ -39,6 +39,10 @@ fn no_spelling_of_a_request_leads_a_folder_past_the_bridge() {
     );
     let more: Value = serde_json::from_str(lines[4]).unwrap();
     assert_eq!(more["params"]["additionalDirectories"], json!([]));
+    assert_eq!(
+        more["params"]["_meta"],
+        json!({"additionalRoots": [], "x": 1})
+    );
 }
 
 /// The request with which the agent was asked for its last new session.
@@ -55,7 +59,8 @@ fn a_leased_agent_is_told_no_folder_of_the_editor_unless_its_template_allows_it(
     let daemon = node().start();
     daemon.scripted_agent("own", json!({}), json!({"cwd": "client"}));
     let own = workspace(&daemon, "own");
-    let folders = json!({"cwd": "/usr", "additionalDirectories": ["/usr/lib"], "mcpServers": []});
+    let folders = json!({"cwd": "/usr", "additionalDirectories": ["/usr/lib"], "mcpServers": [],
+        "_meta": {"additionalRoots": ["/usr/lib"], "x": 1}});
     for (arguments, cwd, more) in [
         (vec!["own", "--lease"], own.to_str().unwrap(), json!([])),
         (
@@ -70,6 +75,7 @@ fn a_leased_agent_is_told_no_folder_of_the_editor_unless_its_template_allows_it(
         let asked = opened(&daemon);
         assert_eq!(asked["cwd"], cwd);
         assert_eq!(asked["additionalDirectories"], more);
+        assert_eq!(asked["_meta"], json!({"additionalRoots": more, "x": 1}));
         editor.close();
     }
 }

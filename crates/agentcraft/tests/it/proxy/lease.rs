@@ -164,6 +164,34 @@ fn a_session_is_found_again_with_all_that_was_said_and_goes_on() {
 }
 
 #[test]
+fn every_session_is_in_a_page_of_the_list_and_in_the_list_of_its_folder() {
+    let daemon = node().start();
+    daemon.scripted_agent("own", json!({}), json!({"cwd": "client"}));
+    let mut editor = Editor::open(&daemon, &["own", "--lease", "--cwd", "client"]);
+    let first = editor.begin("/usr/lib");
+    let mut all: Vec<String> = (0..101).map(|_| editor.begin("/usr")).collect();
+    all.push(first.clone());
+    let listed = |editor: &mut Editor, params: Value| {
+        let (page, _) = editor.call("session/list", params);
+        let sessions = page["sessions"].as_array().unwrap().iter();
+        let ids = sessions.map(|session| session["sessionId"].as_str().unwrap().to_owned());
+        (ids.collect::<Vec<_>>(), page["nextCursor"].clone())
+    };
+    let (mut seen, next) = listed(&mut editor, json!({}));
+    assert_eq!(seen.len(), 100);
+    let (rest, over) = listed(&mut editor, json!({"cursor": next}));
+    assert_eq!(over, Value::Null);
+    seen.extend(rest);
+    seen.sort();
+    all.sort();
+    assert_eq!(seen, all);
+    assert_eq!(listed(&mut editor, json!({"cwd": "/usr/lib"})).0, [first]);
+    let (code, words) = editor.refusal("session/list", json!({"cursor": "agentcraft:x"}));
+    assert!(code == -32602 && words.contains("cursor"), "{code} {words}");
+    editor.close();
+}
+
+#[test]
 fn a_session_that_only_the_agent_knows_is_loaded_with_its_history() {
     let daemon = with_builtin();
     let mut bridge = Editor::open(&daemon, &["a1"]);
@@ -342,12 +370,28 @@ fn files_and_terminals_are_the_editors_only_where_it_works_in_the_same_folder() 
 fn servers_that_an_editor_brings_are_commands_that_the_policy_decides_on() {
     let builtin =
         |permissions: Value| json!({"backend": {"type": "builtin"}, "permissions": permissions});
-    let server = json!([{"name": "files", "command": "/bin/true", "args": ["serve"], "env": []}]);
-    for (permissions, admitted) in [
-        (json!({"allow": []}), false),
-        (json!({"deny": ["execute"]}), false),
-        (json!({"allow": ["execute(/bin/true serve)"]}), true),
+    let serve = json!({"args": ["serve"], "env": []});
+    let any = json!({"allow": ["execute(/bin/true*)"]});
+    for (permissions, more, admitted) in [
+        (json!({"allow": []}), serve.clone(), false),
+        (json!({"deny": ["execute"]}), serve.clone(), false),
+        (
+            json!({"allow": ["execute(/bin/true serve)"]}),
+            serve.clone(),
+            true,
+        ),
+        (any.clone(), serve, true),
+        (
+            any.clone(),
+            json!({"args": [], "env": {"LD_PRELOAD": "/x.so"}}),
+            false,
+        ),
+        (any, json!({"args": {"0": "serve"}, "env": []}), false),
     ] {
+        let mut server = json!([{"name": "files", "command": "/bin/true"}]);
+        for (key, value) in more.as_object().unwrap() {
+            server[0][key] = value.clone();
+        }
         let daemon = warm_with(builtin(permissions.clone()));
         let mut editor = Editor::open(&daemon, &LEASE);
         editor.initialize();

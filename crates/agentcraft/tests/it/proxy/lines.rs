@@ -42,6 +42,115 @@ fn an_editors_line_that_is_too_long_is_answered_with_its_id_and_the_next_one_wor
     editor.close();
 }
 
+/// How many notifications of a mebibyte each an editor sends at once.
+const NOTES: u32 = 120;
+
+/// How much memory a process has and has had at most, in MiB.
+fn memory(pid: u32) -> (u64, u64) {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let mib = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        let kib = line.split_whitespace().nth(1).unwrap();
+        kib.parse::<u64>().unwrap() / 1024
+    };
+    (mib("VmRSS:"), mib("VmHWM:"))
+}
+
+#[test]
+fn an_editor_that_says_more_than_its_agent_reads_is_kept_waiting() {
+    let daemon = node().start();
+    daemon.scripted_agent("own", json!({}), json!({}));
+    let mut editor = Editor::open(&daemon, &["own", "--lease"]);
+    let session = editor.begin("/home/me");
+    let counting = r#"
+numbers = []
+on["_note"] = lambda id, params: numbers.append(params["number"])
+on["_over"] = lambda id, params: send(id=id, result={"numbers": numbers})
+end()"#;
+    editor.prompt(&session, counting);
+    let (before, _) = memory(daemon.pid());
+    let busy = json!([{"type": "text", "text": "time.sleep(4); end()"}]);
+    let turn = editor.ask(
+        "session/prompt",
+        json!({"sessionId": session, "prompt": busy}),
+    );
+    let filler = "x".repeat(1024 * 1024);
+    for number in 0..NOTES {
+        let line = format!(
+            r#"{{"jsonrpc":"2.0","method":"_note","params":{{"sessionId":"{session}","number":{number},"filler":"{filler}"}}}}"#
+        );
+        editor.write(format!("{line}\n").as_bytes());
+    }
+    editor.answer(turn);
+    // It comes behind all of them.
+    let (over, _) = editor.call("_over", json!({"sessionId": session}));
+    let (_, peak) = memory(daemon.pid());
+    assert!(peak - before < 90, "{before} MiB before, {peak} at most");
+    assert_eq!(over["numbers"], json!((0..NOTES).collect::<Vec<u32>>()));
+    editor.close();
+}
+
+#[test]
+fn params_that_are_nested_too_deep_are_told_so() {
+    let daemon = warm();
+    let mut editor = Editor::open(&daemon, &LEASE);
+    let session = editor.begin("/home/me");
+    let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
+    for (id, method, params) in [
+        (
+            71,
+            "session/new",
+            format!(r#"{{"cwd":"/home/me","mcpServers":[],"_meta":{deep}}}"#),
+        ),
+        (
+            72,
+            "session/prompt",
+            format!(r#"{{"sessionId":"{session}","prompt":[],"_meta":{deep}}}"#),
+        ),
+    ] {
+        let line =
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
+        editor.write(format!("{line}\n").as_bytes());
+        let error = editor.outcome(&json!(id)).0.unwrap_err();
+        let words = error["message"].as_str().unwrap();
+        assert!(words.contains("nested too deep"), "{method}: {error}");
+    }
+    editor.close();
+}
+
+#[test]
+fn what_names_no_session_does_not_wait_for_one_to_open() {
+    let daemon = node().start();
+    let hello = json!({"agentCapabilities": {"sessionCapabilities": {"list": {}}}});
+    daemon.scripted_agent("own", hello, json!({}));
+    let mut editor = Editor::open(&daemon, &["own", "--lease"]);
+    let session = editor.begin("/home/me");
+    let hold = r#"
+held = []
+def hold(id, params): held.append(id)
+def let_go(id, params):
+    for other in held: send(id=other, result={"sessionId": "own-9", "sessions": []})
+    send(id=id, result={})
+on.update({"session/new": hold, "session/list": hold, "_let_go": let_go})
+end()"#;
+    editor.prompt(&session, hold);
+    let opening = editor.ask("session/new", json!({"cwd": "/home/me", "mcpServers": []}));
+    let listing = editor.ask("session/list", json!({}));
+    let has_both = || {
+        let got = daemon.got("own");
+        let held = |method: &str| got.iter().filter(|it| it["method"] == method).count();
+        held("session/new") == 2 && held("session/list") == 1
+    };
+    testkit::eventually("the agent has both", has_both);
+    editor.call("authenticate", json!({"methodId": "x"}));
+    let mut due = vec![opening, listing, editor.ask("_let_go", json!({}))];
+    while !due.is_empty() {
+        let message = editor.next();
+        due.retain(|id| message["id"] != *id);
+    }
+    editor.close();
+}
+
 #[test]
 fn an_agents_line_that_is_too_long_leaves_nobody_waiting() {
     let daemon = node().start();
