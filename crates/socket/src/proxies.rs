@@ -11,9 +11,15 @@ use std::{
 };
 
 use domain::Name;
-use jsonrpc::{Connection, ErrorObject, Id, Incoming, Limits, Message, Peer, Received, Responder};
+use jsonrpc::{
+    CANCEL_METHOD, Connection, ErrorObject, Id, Incoming, Limits, Message, Peer, Received,
+    Responder,
+};
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use wire::daemon::{ErrorCode, ProxyMessage, ProxySession};
@@ -21,7 +27,7 @@ use wire::daemon::{ErrorCode, ProxyMessage, ProxySession};
 use crate::{
     editor::{EditorAsks, EditorFolder, EditorLink},
     error::RpcError,
-    server::Call,
+    server::{Call, fresh_number},
 };
 
 /// The notification that carries what the agent says and asks.
@@ -45,10 +51,19 @@ pub(crate) struct Proxy {
     /// The connection it belongs to, and ends with.
     connection: u64,
     line: Peer,
-    waiting: Mutex<HashMap<Id, oneshot::Sender<Outcome>>>,
+    /// By our own ids: two requests of the client may have the same one.
+    waiting: Mutex<HashMap<Id, Waiting>>,
     /// What the agent asked and was not answered.
     asked: Mutex<HashMap<Id, Responder>>,
     stop: CancellationToken,
+}
+
+/// A request of the client that was not answered.
+#[derive(Debug)]
+struct Waiting {
+    /// As the client calls it.
+    id: Id,
+    answer: oneshot::Sender<Outcome>,
 }
 
 type Outcome = Result<Box<RawValue>, ErrorObject>;
@@ -106,7 +121,8 @@ impl Proxies {
             agent,
             folder: EditorFolder::Workspace,
             asks,
-            number: call.caller.number,
+            // Not that of the connection: what an earlier proxy of it still leaves is not left by this one.
+            number: fresh_number(),
             peer,
             incoming,
             tasks: call.caller.tasks.clone(),
@@ -173,7 +189,11 @@ impl Proxy {
             Message::Request { id, method, params } => {
                 let own = self.line.fresh_id();
                 let (answer, answered) = oneshot::channel();
-                lock(&self.waiting).insert(own.clone(), answer);
+                let waiting = Waiting {
+                    id: id.clone(),
+                    answer,
+                };
+                lock(&self.waiting).insert(own.clone(), waiting);
                 let request = Message::Request {
                     id: own,
                     method,
@@ -194,8 +214,16 @@ impl Proxy {
                     Err(error) => AcpMessage::Error { jsonrpc, id, error },
                 })
             }
-            notification @ Message::Notification { .. } => {
-                self.send(notification).await?;
+            Message::Notification { method, params } => {
+                let params = match method == CANCEL_METHOD {
+                    false => params,
+                    true => match self.withdrawn(params.as_deref()) {
+                        Some(own) => to_raw_value(&json!({ "requestId": own })).ok(),
+                        // It was answered meanwhile, or is none of this proxy.
+                        None => return Ok(AcpMessage::Nothing),
+                    },
+                };
+                self.send(Message::Notification { method, params }).await?;
                 Ok(AcpMessage::Nothing)
             }
             Message::Response { .. } => {
@@ -222,6 +250,14 @@ impl Proxy {
         sent.map_err(|_| self.over())
     }
 
+    /// Our own id of the request that a client takes back.
+    fn withdrawn(&self, params: Option<&RawValue>) -> Option<Id> {
+        let meant = request_id(params)?;
+        let waiting = lock(&self.waiting);
+        let mut found = waiting.iter().filter(|(_, waiting)| waiting.id == meant);
+        found.next().map(|(own, _)| own.clone())
+    }
+
     async fn send(&self, message: Message) -> Result<(), RpcError> {
         let sent = self.line.send_line(message.encode()).await;
         sent.map_err(|_| self.over())
@@ -240,7 +276,7 @@ async fn listen(mut answers: Incoming, proxy: &Proxy, client: &Peer) {
             Received::Response { id, outcome, .. } => {
                 let waiting = id.and_then(|id| lock(&proxy.waiting).remove(&id));
                 if let Some(waiting) = waiting {
-                    drop(waiting.send(outcome)); // The client may have gone.
+                    drop(waiting.answer.send(outcome)); // The client may have gone.
                 }
                 continue;
             }
@@ -249,7 +285,20 @@ async fn listen(mut answers: Incoming, proxy: &Proxy, client: &Peer) {
                 lock(&proxy.asked).insert(id, request.responder);
                 request.raw
             }
-            Received::Notification { raw, .. } => raw,
+            Received::Notification {
+                method,
+                params,
+                raw,
+                ..
+            } => {
+                // Nobody answers what the agent takes back.
+                if method == CANCEL_METHOD
+                    && let Some(id) = request_id(params.as_deref())
+                {
+                    drop(lock(&proxy.asked).remove(&id));
+                }
+                raw
+            }
             Received::Malformed { .. } => continue, // We write nothing that is none.
         };
         let text = String::from_utf8_lossy(&raw).into_owned();
@@ -264,6 +313,12 @@ async fn listen(mut answers: Incoming, proxy: &Proxy, client: &Peer) {
             return;
         }
     }
+}
+
+/// Which request a cancel means.
+fn request_id(params: Option<&RawValue>) -> Option<Id> {
+    let params: Value = serde_json::from_str(params?.get()).ok()?;
+    Id::from_json(&params.get("requestId")?.to_string())
 }
 
 fn parse(field: &str, message: &RawValue) -> Result<Message, RpcError> {

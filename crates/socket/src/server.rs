@@ -43,6 +43,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Numbers connections, so that sessions can tell them apart.
 static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 
+/// Tells a client of sessions from every other one: a connection, or an editor within one.
+pub(crate) fn fresh_number() -> u64 {
+    CONNECTIONS.fetch_add(1, Ordering::Relaxed)
+}
+
 /// What the handlers work with.
 #[derive(Debug)]
 pub struct Service {
@@ -149,7 +154,7 @@ async fn connection(
     let (reader, writer) = stream.into_split();
     let (peer, mut incoming) =
         Connection::with_reply_to_malformed(reader, writer, Limits::default(), error::describe);
-    let number = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
+    let number = fresh_number();
     let attachments = Attachments::new(service.engine.clone(), peer.clone(), tasks.clone(), number);
     let caller = Caller {
         number,

@@ -6,9 +6,10 @@
 )]
 
 use serde_json::{Value, json};
-use testkit::{RawClient, TestDaemon};
+use testkit::{RawClient, TestDaemon, eventually};
 
 use super::with_builtin;
+use crate::node;
 
 fn warm() -> TestDaemon {
     let daemon = with_builtin();
@@ -127,6 +128,96 @@ fn messages_are_forwarded_and_what_the_agent_asks_is_called_back() {
         json!({"sessionId": id, "acpMessage": {"jsonrpc": "2.0", "method": "x"}}),
     );
     assert!(gone.unwrap_err().message.contains("proxy.connect"));
+}
+
+#[test]
+fn a_request_is_taken_back_by_the_id_that_the_client_gave_it() {
+    let daemon = warm();
+    let mut proxy = Proxy::connect(&daemon, true);
+    proxy.prompt("hello");
+    let made = proxy.request("session/new", json!({"cwd": "/home/me", "mcpServers": []}));
+    let prompt = json!([{"type": "text", "text": "/hang"}]);
+    let params = json!({"sessionId": made["sessionId"], "prompt": prompt});
+    for (number, message) in [
+        (
+            100,
+            json!({"id": 7, "method": "session/prompt", "params": params}),
+        ),
+        // One that was answered, and one that never was there: neither means another.
+        (
+            101,
+            json!({"method": "$/cancel_request", "params": {"requestId": "own-2"}}),
+        ),
+        (
+            102,
+            json!({"method": "$/cancel_request", "params": {"requestId": 3}}),
+        ),
+        (103, json!({"id": 8, "method": "_ping", "params": {}})),
+        (
+            104,
+            json!({"method": "$/cancel_request", "params": {"requestId": 7}}),
+        ),
+    ] {
+        let mut message = message;
+        message["jsonrpc"] = json!("2.0");
+        let params = json!({"sessionId": proxy.id, "acpMessage": message});
+        proxy.send(number, "proxy.forward", params);
+    }
+    let mut due = vec![100, 101, 102, 103, 104];
+    while !due.is_empty() {
+        let told = proxy.client.receive();
+        due.retain(|number| told["id"] != *number);
+    }
+}
+
+/// Waits longer than a proxy that was ended stays for its last answers, and asks.
+const ASKS_LATER: &str = r#"
+time.sleep(4)
+send(id="p", method="session/request_permission", params={"sessionId": session,
+    "toolCall": {"toolCallId": "t", "title": "Act", "kind": "edit"}, "options": [
+        {"optionId": "y", "name": "Yes", "kind": "allow_once"}]})
+"#;
+
+#[test]
+fn a_proxy_that_was_ended_takes_nobody_out_of_a_session_who_came_back_on_the_same_connection() {
+    let daemon = node().start();
+    daemon.scripted_agent("a1", json!({}), json!({}));
+    let mut proxy = Proxy::connect(&daemon, true);
+    let hello = json!({"protocolVersion": 1, "clientCapabilities": {}});
+    proxy.request("initialize", hello.clone());
+    let folder = json!({"cwd": "/home/me", "mcpServers": []});
+    let made = proxy.request("session/new", folder.clone());
+    let say = |proxy: &mut Proxy, program: &str| {
+        let prompt = json!([{"type": "text", "text": program}]);
+        let params = json!({"sessionId": made["sessionId"], "prompt": prompt});
+        proxy.request("session/prompt", params)
+    };
+    say(&mut proxy, "on['_never'] = lambda id, params: None\nend()");
+    let never = json!({"jsonrpc": "2.0", "id": 9, "method": "_never",
+        "params": {"sessionId": made["sessionId"]}});
+    let params = json!({"sessionId": proxy.id, "acpMessage": never});
+    proxy.send(5000, "proxy.forward", params);
+    let has_it = || {
+        let got = daemon.got("a1");
+        got.iter().any(|message| message["method"] == "_never")
+    };
+    eventually("the agent has it", has_it);
+    proxy.send(5001, "proxy.disconnect", json!({"sessionId": proxy.id}));
+    let again = json!({"agentName": "a1", "envPassthrough": true});
+    proxy.send(5002, "proxy.connect", again);
+    proxy.id = loop {
+        let told = proxy.client.receive();
+        if told["id"] == 5002 {
+            break told["result"]["sessionId"].as_str().unwrap().to_owned();
+        }
+    };
+    proxy.request("initialize", hello);
+    let mut load = folder;
+    load["sessionId"] = made["sessionId"].clone();
+    proxy.request("session/load", load);
+    assert_eq!(say(&mut proxy, ASKS_LATER)["stopReason"], "end_turn");
+    let mut told = proxy.told.iter();
+    assert!(told.any(|message| message["method"] == "session/request_permission"));
 }
 
 #[test]
