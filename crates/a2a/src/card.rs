@@ -57,7 +57,7 @@ impl Face {
     /// Public agents that the caller may speak to.
     pub(crate) fn agents_for(&self, caller: &Caller) -> Vec<Arc<AgentView>> {
         let mut agents = self.public_agents();
-        agents.retain(|agent| caller.may(&format!("a2a:{}", agent.name)));
+        agents.retain(|agent| self.lacking(caller, &agent.name).is_none());
         agents
     }
 

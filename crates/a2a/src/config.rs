@@ -45,6 +45,14 @@ pub enum PublicAgents {
 }
 
 impl PublicAgents {
+    /// Those that are named; nothing where all are public.
+    pub(crate) fn named(&self) -> Option<&BTreeSet<String>> {
+        match self {
+            Self::All => None,
+            Self::Only(agents) => Some(agents),
+        }
+    }
+
     pub fn has(&self, agent: &str) -> bool {
         match self {
             Self::All => true,

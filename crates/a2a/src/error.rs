@@ -59,8 +59,8 @@ impl Refusal {
         Self::new(ErrorCode::InvalidRequest, words).with_http(401)
     }
 
-    pub(crate) fn forbidden(agent: &str) -> Self {
-        let words = format!("your token has no right a2a:{agent}");
+    pub(crate) fn forbidden(right: &str) -> Self {
+        let words = format!("your token has no right {right}");
         Self::new(ErrorCode::InvalidRequest, words).with_http(403)
     }
 

@@ -260,7 +260,8 @@ impl Face {
 
     pub(crate) fn is_visible(&self, call: &Call, entry: &Entry) -> bool {
         let here = call.target.agent().is_none_or(|agent| entry.agent == agent);
-        here && entry.is_of(&call.caller) && call.caller.may(&format!("a2a:{}", entry.agent))
+        let may_see = || self.lacking(&call.caller, &entry.agent).is_none();
+        here && entry.is_of(&call.caller) && may_see()
     }
 
     /// What is not for this caller is as good as not there.

@@ -16,7 +16,7 @@ use wire::{
     shape,
 };
 
-use crate::{PublicAgents, error::Refusal, face::Face};
+use crate::{error::Refusal, face::Face};
 
 /// The largest body of a request.
 pub(crate) const BODY_MAX: usize = 16 * 1024 * 1024;
@@ -102,10 +102,7 @@ impl Face {
 
     /// What the agent is called that somebody names; as it was said, if that means none that is there or may be made.
     pub(crate) async fn called(&self, said: String, caller: &Caller) -> String {
-        let offered = match &self.config.public {
-            PublicAgents::All => None,
-            PublicAgents::Only(names) => Some(names),
-        };
+        let offered = self.config.public.named();
         let called = self.engine.called(&said, caller, RIGHT, offered).await;
         called.map_or(said, |name| name.to_string())
     }
@@ -115,10 +112,16 @@ impl Face {
         if !self.config.public.has(agent) || self.engine.agent(agent).is_err() {
             return Err(Refusal::no_agent(agent));
         }
-        if !caller.may(&format!("{RIGHT}:{agent}")) {
-            return Err(Refusal::forbidden(agent));
+        match self.lacking(caller, agent) {
+            None => Ok(()),
+            Some(right) => Err(Refusal::forbidden(&right)),
         }
-        Ok(())
+    }
+
+    /// The right that a caller lacks to speak to an agent; nothing if it may.
+    pub(crate) fn lacking(&self, caller: &Caller, agent: &str) -> Option<String> {
+        let offered = self.config.public.named();
+        self.engine.lacking(caller, RIGHT, agent, offered)
     }
 
     fn check_extensions(&self, call: &Call) -> Result<(), Refusal> {

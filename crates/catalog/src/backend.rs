@@ -49,6 +49,12 @@ impl BackendType {
         ("delegation", Self::Delegation),
     ];
 
+    /// The type of this word, if there is one.
+    pub fn parse(word: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find_map(|(name, backend)| (name == word).then_some(backend))
+    }
+
     /// The word on the wire.
     pub fn as_str(self) -> &'static str {
         self.profile().word

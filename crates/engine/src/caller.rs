@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
+use catalog::BackendType;
+
 /// Somebody whose token was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
@@ -34,10 +36,31 @@ impl Caller {
     }
 
     pub fn may(&self, right: &str) -> bool {
-        match &self.rights {
-            Rights::All => true,
-            Rights::Only(granted) => granted.iter().any(|granted| covers(granted, right)),
-        }
+        self.rights.cover(right)
+    }
+}
+
+/// The right that an agent made of a target needs, by its backend, beside that of the face through which it is spoken to: what
+/// leads to other nodes, or lends them folders, is no more allowed because an agent stands in between. A template that the owner
+/// wrote for it says itself that it may be used.
+pub fn further_right(backend: BackendType) -> Option<&'static str> {
+    match backend {
+        BackendType::Peer => Some("peers"),
+        BackendType::Delegation => Some("delegations"),
+        BackendType::Cursor
+        | BackendType::ClaudeCode
+        | BackendType::Custom
+        | BackendType::Builtin
+        | BackendType::Codex
+        | BackendType::Gemini
+        | BackendType::Qwen
+        | BackendType::OpenCode
+        | BackendType::Copilot
+        | BackendType::CursorAgent
+        | BackendType::Command
+        | BackendType::OpenAiCompatible
+        | BackendType::Workflow
+        | BackendType::A2a => None,
     }
 }
 
@@ -55,7 +78,18 @@ const WORDS: [&str; 10] = [
     "tokens",
 ];
 
+/// Those of them that may name something after a colon; all others stand alone.
+const PARTED: [&str; 4] = ["a2a", "delegations", "office", "runs"];
+
 impl Rights {
+    /// Whether this right is among them, or a shorter one that it belongs to.
+    pub fn cover(&self, right: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(granted) => granted.iter().any(|granted| covers(granted, right)),
+        }
+    }
+
     /// Why one of these cannot be granted, in words; nothing if all of them open something.
     pub fn mistake(&self) -> Option<String> {
         let Self::Only(rights) = self else {
@@ -65,13 +99,17 @@ impl Rights {
             return Some("a token without any right opens nothing".to_owned());
         }
         let wrong = rights.iter().find(|right| {
-            let mut parts = right.split(':');
-            let is_known = parts.next().is_some_and(|word| WORDS.contains(&word));
-            !is_known || parts.any(str::is_empty)
+            let (word, part) = match right.split_once(':') {
+                Some((word, part)) => (word, Some(part)),
+                None => (right.as_str(), None),
+            };
+            let is_whole = part
+                .is_none_or(|part| PARTED.contains(&word) && !part.split(':').any(str::is_empty));
+            !WORDS.contains(&word) || !is_whole
         })?;
-        let known = WORDS.join(", ");
+        let (known, parted) = (WORDS.join(", "), PARTED.join(", "));
         Some(format!(
-            "{wrong:?} is no right: they are {known}, and what follows one of these after a colon"
+            "{wrong:?} is no right: they are {known}; {parted} may name something after a colon"
         ))
     }
 }
@@ -133,7 +171,9 @@ mod tests {
         for good in ["runs", "runs:news", "office:computer:studio", "peers"] {
             assert_eq!(only(good).mistake(), None, "{good}");
         }
-        for bad in ["nonsense", "run", "Runs", "", "runs:", ":runs", "runs::x"] {
+        for bad in [
+            "nonsense", "run", "Runs", "", "runs:", ":runs", "runs::x", "mcp:five", "tokens:x",
+        ] {
             let words = only(bad).mistake().unwrap();
             assert!(words.contains("they are a2a"), "{words}");
         }

@@ -19,7 +19,7 @@ mod session;
 mod tools;
 
 pub use agent::{AgentView, Confinement, Walls, WorkDir, WorkDirConflict, chain};
-pub use caller::{Authenticator, Caller, Rights, TokenId};
+pub use caller::{Authenticator, Caller, Rights, TokenId, further_right};
 pub use config::{EngineConfig, LauncherMode};
 pub use driver::{
     AcpProcess, Answered, Answering, AskRequest, Connecting, Continuity, Driver, DriverError,

@@ -1,6 +1,8 @@
 //! Whoever called a tool: when they have left, and how they are told what happens meanwhile.
 
-use engine::ToolProgress;
+use std::collections::BTreeSet;
+
+use engine::{Rights, ToolProgress};
 use rmcp::{
     RoleServer,
     model::{
@@ -14,11 +16,13 @@ use rmcp::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::debug;
 
-/// The right to lend folders of this machine, which the right to MCP does not bring along.
-const LEND_RIGHT: &str = "delegations";
+use crate::failure::Failure;
 
-/// The right to ask other nodes.
-const PEERS_RIGHT: &str = "peers";
+/// The right to lend folders of this machine, which the right to MCP does not bring along.
+pub(crate) const LEND_RIGHT: &str = "delegations";
+
+/// The right to ask other nodes, which it does not bring along either.
+pub(crate) const PEERS_RIGHT: &str = "peers";
 
 /// The client's side of one tool call.
 #[derive(Debug)]
@@ -33,10 +37,8 @@ pub(crate) struct Caller {
     /// Present if the client wants to be told of progress.
     token: Option<ProgressToken>,
     is_on_stdio: bool,
-    /// Whether it may lend folders: everybody on the owner's own stdio, and who has the right on the network.
-    may_lend: bool,
-    /// Whether it may ask other nodes, in the same way.
-    may_ask_peers: bool,
+    /// What it may do: everything on the owner's own stdio, and on the network what the listener has found out.
+    rights: Rights,
     /// How often it was told; progress has no other measure, and must grow.
     told: u32,
 }
@@ -48,15 +50,16 @@ impl Caller {
         calls: TaskTracker,
     ) -> Self {
         let parts = context.extensions.get::<axum::http::request::Parts>();
-        let caller = parts.map(|parts| parts.extensions.get::<engine::Caller>());
-        let may = |right: &str| match caller {
-            None => true,
-            Some(caller) => caller.is_some_and(|caller| caller.may(right)),
+        let rights = match parts {
+            None => Rights::All,
+            Some(parts) => {
+                let caller = parts.extensions.get::<engine::Caller>();
+                caller.map_or_else(|| Rights::Only(BTreeSet::new()), |it| it.rights.clone())
+            }
         };
         Self {
             is_on_stdio: parts.is_none(),
-            may_lend: may(LEND_RIGHT),
-            may_ask_peers: may(PEERS_RIGHT),
+            rights,
             calls,
             request: context.ct.child_token(),
             gone,
@@ -71,12 +74,22 @@ impl Caller {
         (self.request.clone(), self.calls.clone())
     }
 
-    pub(crate) fn may_lend(&self) -> bool {
-        self.may_lend
+    /// Whether no agent leads where it may not go.
+    pub(crate) fn may_go_everywhere(&self) -> bool {
+        self.rights.cover(LEND_RIGHT) && self.rights.cover(PEERS_RIGHT)
     }
 
-    pub(crate) fn may_ask_peers(&self) -> bool {
-        self.may_ask_peers
+    /// Refuses what needs a right that it does not have.
+    pub(crate) fn require(&self, right: &str) -> Result<(), Failure> {
+        if self.rights.cover(right) {
+            return Ok(());
+        }
+        let act = match right {
+            LEND_RIGHT => "lend folders",
+            _ => "ask other nodes",
+        };
+        let words = format!("this token may not {act}: it needs the right {right}");
+        Err(Failure::new("FORBIDDEN", words))
     }
 
     /// Whether somebody at the client can be asked during a call that is answered in this task. Where what is asked must come

@@ -38,7 +38,7 @@ pub(crate) struct Link {
 #[derive(Debug)]
 pub(crate) enum Came {
     Event {
-        event: Event,
+        event: Box<Event>,
         /// It is the beginning of a turn that was asked for on this connection.
         own: bool,
     },
@@ -162,7 +162,10 @@ impl Link {
                 params: Some(params),
                 ..
             }) if method == SESSION_EVENT => match serde_json::from_str::<Notice>(params.get()) {
-                Ok(Notice { event, own }) => Came::Event { event, own },
+                Ok(Notice { event, own }) => Came::Event {
+                    event: Box::new(event),
+                    own,
+                },
                 Err(_) => Came::Nothing, // An event of a newer daemon.
             },
             Some(

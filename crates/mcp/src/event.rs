@@ -1,6 +1,6 @@
 //! What happens in a session, as far as a caller of a tool or a reader of a transcript wants to know it.
 
-use domain::turn::{Ask, AskId};
+use domain::turn::{Answer, Ask, AskId};
 use serde::Deserialize;
 
 /// `session.event`.
@@ -71,12 +71,6 @@ pub(crate) struct PlanEntry {
     pub(crate) status: String,
 }
 
-/// How an ask ended.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(crate) struct Answer {
-    pub(crate) answer: String,
-}
-
 /// Why a turn is over.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct Stop {
@@ -140,9 +134,7 @@ mod tests {
                 json!({"type": "ask-settled", "ask": "a-1", "answer": {"answer": "declined"}, "by": "policy"}),
                 Event::AskSettled {
                     ask: AskId("a-1".to_owned()),
-                    answer: Answer {
-                        answer: "declined".to_owned(),
-                    },
+                    answer: Answer::Declined,
                     by: Some("policy".to_owned()),
                 },
             ),

@@ -1,7 +1,5 @@
 //! The same server on the node's HTTP listener, which has found out by then who is asking.
 
-use std::sync::Arc;
-
 use axum::{
     Extension, Router,
     extract::Request,
@@ -10,12 +8,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use engine::Caller;
-use rmcp::transport::streamable_http_server::{
-    StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
-};
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 
-use crate::server::{Config, Server};
+use crate::{
+    server::{Config, Server},
+    visits::Visits,
+};
 
 /// The right that a caller needs.
 const RIGHT: &str = "mcp";
@@ -26,13 +25,15 @@ pub fn router(config: Config, stop: CancellationToken) -> Router {
         .with_cancellation_token(stop.clone())
         // The listener has compared the host with the names of this node already.
         .disable_allowed_hosts();
+    let visits = Visits::new();
+    let visiting = visits.clone();
     let service = StreamableHttpService::new(
-        move || Ok(Server::new(&config, &stop)),
-        Arc::new(LocalSessionManager::default()),
+        move || Ok(Server::new(&config, &stop).over_http(visiting.clone())),
+        visits.manager(),
         http,
     );
-    Router::new()
-        .route_service("/mcp", service)
+    visits
+        .watch(Router::new().route_service("/mcp", service))
         .layer(middleware::from_fn(only_with_the_right))
 }
 

@@ -17,9 +17,11 @@ mod office;
 mod progress;
 mod resources;
 mod server;
+mod settled;
 mod tools;
 mod transcript;
 mod turn;
+mod visits;
 
 pub use client::tool_sources;
 pub use http::router;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use jsonrpc::{Decoder, Frame, Id, LINE_MAX, Malformed, MalformedKind, Message};
-use serde_json::{json, value::to_raw_value};
+use serde_json::{Value, json, value::to_raw_value};
 use tokio::io::{AsyncRead, ReadBuf};
 
 /// What a request is called that cannot be carried out; its params say why.
@@ -97,6 +97,11 @@ fn legible(frame: Frame) -> Vec<u8> {
             let params = None;
             Message::Request { id, method, params }.encode()
         }
+        // The library reads everything as values, which may not be nested without end.
+        Ok(Message::Request { id, .. }) => match serde_json::from_slice::<Value>(&line) {
+            Ok(_) => [&line, b"\n".as_slice()].concat(),
+            Err(error) => unreadable(id, &format!("the params cannot be read: {error}")),
+        },
         Err(Malformed {
             kind: MalformedKind::Request | MalformedKind::TooLong,
             id: Some(id),

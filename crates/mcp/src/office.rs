@@ -16,9 +16,7 @@ use rmcp::{
     service::ServerInitializeError,
     transport::{
         async_rw::AsyncRwTransport,
-        streamable_http_server::{
-            StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
-        },
+        streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService},
     },
 };
 use tokio::{
@@ -32,6 +30,7 @@ use self::shop::Shop;
 use crate::{
     lines::Lines,
     server::{ServeError, Watched},
+    visits::Visits,
 };
 
 /// How long calls have to tell the other side that nobody waits for them any more.
@@ -127,14 +126,17 @@ pub fn office_router(
     }
     let room = Shop::room();
     let tasks = tasks.clone();
+    let visits = Visits::new();
+    let visiting = visits.clone();
     let service = StreamableHttpService::new(
         move || {
             let shop = Shop::new(face.clone(), source.clone(), &tasks, &stop);
             // The calls of all clients together are bounded, because a client may come with every call anew.
-            Ok(shop.with_room(room.clone()).ending_when_dropped())
+            let shop = shop.over_http(visiting.clone(), room.clone());
+            Ok(shop.ending_when_dropped())
         },
-        Arc::new(LocalSessionManager::default()),
+        visits.manager(),
         http,
     );
-    Router::new().route_service("/mcp", service)
+    visits.watch(Router::new().route_service("/mcp", service))
 }

@@ -2,9 +2,10 @@
 
 use std::{collections::HashMap, mem};
 
-use domain::turn::AskKind;
-
-use crate::event::{Event, PlanEntry};
+use crate::{
+    event::{Event, PlanEntry},
+    settled::{self, Asked},
+};
 
 /// Bytes of the answer so far that a message shows: enough to read along, little enough to send many times a second.
 const TEXT_MAX: usize = 2048;
@@ -20,6 +21,7 @@ pub(crate) struct Progress {
     text: String,
     text_is_new: bool,
     titles: HashMap<String, String>,
+    asked: Asked,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +39,7 @@ impl Progress {
             text: String::new(),
             text_is_new: false,
             titles: HashMap::new(),
+            asked: Asked::default(),
         }
     }
 
@@ -72,14 +75,18 @@ impl Progress {
                 status.map(|status| format!("tool {status}: {}", title.unwrap_or(id)))
             }
             Event::Plan { entries } => Some(plan(&entries)),
-            Event::Ask(ask) => Some(match ask.kind {
-                AskKind::Permission { tool, .. } => format!("the agent asks: {}", tool.title),
-                AskKind::Question { text, .. } => format!("the agent asks: {text}"),
-            }),
-            Event::AskSettled { answer, by, .. } => Some(match by {
-                Some(by) => format!("an ask was settled by {by}: {}", answer.answer),
-                None => format!("an ask was settled, nobody was there: {}", answer.answer),
-            }),
+            Event::Ask(ask) => {
+                let told = format!("the agent asks: {}", settled::question(&ask.kind));
+                self.asked.ask(ask);
+                Some(told)
+            }
+            Event::AskSettled { ask, answer, by } => {
+                let told = self.asked.settle(&ask, &answer);
+                Some(match by {
+                    Some(by) => format!("{told}, by {by}"),
+                    None => format!("{told}, since nobody was there"),
+                })
+            }
             Event::Artifact { path, change } => Some(format!("file {change}: {path}")),
             Event::Notice { text } => Some(text),
             Event::TurnStarted { .. } | Event::TurnEnded { .. } | Event::Other => None,

@@ -96,7 +96,7 @@ pub(crate) async fn list(
     let all = in_time(everything(daemon))
         .await
         .map_err(|error| failed(&error))?;
-    let end = all.len().min(from + PAGE);
+    let end = all.len().min(usize::saturating_add(from, PAGE));
     let next = (end < all.len()).then(|| end.to_string());
     let page = all.into_iter().skip(from).take(PAGE).collect();
     let mut result = ListResourcesResult::with_all_items(page);

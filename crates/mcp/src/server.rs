@@ -35,6 +35,7 @@ use crate::{
     lines::Lines,
     node::Node,
     resources, tools,
+    visits::Visits,
 };
 
 /// Tool calls at once: each holds a connection to the daemon, and an agent that calls more at once has lost its way.
@@ -77,6 +78,8 @@ pub(crate) struct Server {
     /// Calls under way.
     calls: TaskTracker,
     room: Arc<Semaphore>,
+    /// The sessions over HTTP to which its client's belongs.
+    visits: Option<Visits>,
 }
 
 impl Server {
@@ -88,7 +91,13 @@ impl Server {
             gone: stop.child_token(),
             calls: TaskTracker::new(),
             room: Arc::new(Semaphore::new(CALLS_MAX)),
+            visits: None,
         }
+    }
+
+    pub(crate) fn over_http(self, visits: Visits) -> Self {
+        let visits = Some(visits);
+        Self { visits, ..self }
     }
 }
 
@@ -208,6 +217,7 @@ impl ServerHandler for Server {
             return Ok(Failure::busy(message).into_result().into());
         };
         let _counted = self.calls.token();
+        let _visiting = self.visits.as_ref().and_then(|it| it.call(&context));
         let caller = Caller::new(&context, self.gone.clone(), self.calls.clone());
         let result = tools::call(name, request.arguments, &self.daemon, &self.node, caller);
         let result = result.await;

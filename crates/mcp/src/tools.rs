@@ -4,6 +4,7 @@ mod arguments;
 mod delegate;
 mod manage;
 pub(crate) mod peers;
+mod reach;
 mod talk;
 
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
@@ -118,7 +119,7 @@ pub(crate) async fn call(
         Name::Run => talk::run(parse(arguments), daemon, caller).await,
         Name::Prompt => talk::prompt(parse(arguments), daemon, caller).await,
         Name::Status => manage::status(parse(arguments), daemon).await,
-        Name::Create => manage::create(parse(arguments), daemon).await,
+        Name::Create => manage::create(parse(arguments), daemon, &caller).await,
         Name::List => manage::list(parse(arguments), daemon).await,
         Name::Lend(name) => delegate::call(name, arguments, node, caller).await,
         Name::Peer(name) => peers::call(&name, arguments, node, caller).await,

@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, fmt::Write};
 
-use crate::event::{Event, SessionView};
+use crate::{
+    event::{Event, SessionView},
+    settled::Asked,
+};
 
 /// The longest page: what a model can still be given. The rest is left out, and the page says so.
 const PAGE_MAX: usize = 1024 * 1024;
@@ -14,6 +17,7 @@ pub(crate) struct Transcript {
     /// Whether the last thing on the page is unfinished text of the agent.
     in_text: bool,
     titles: HashMap<String, String>,
+    asked: Asked,
     full: bool,
 }
 
@@ -31,6 +35,7 @@ impl Transcript {
             page,
             in_text: false,
             titles: HashMap::new(),
+            asked: Asked::default(),
             full: false,
         }
     }
@@ -64,9 +69,11 @@ impl Transcript {
                 let title = title.or_else(|| self.titles.get(&id).cloned());
                 self.tool(title.as_deref().unwrap_or(&id), status.as_deref());
             }
-            Event::AskSettled { answer, by, .. } => {
+            Event::Ask(ask) => self.asked.ask(ask),
+            Event::AskSettled { ask, answer, by } => {
+                let told = self.asked.settle(&ask, &answer);
                 let by = by.as_deref().unwrap_or("nobody");
-                self.block(&format!("- ask settled by {by}: {}", answer.answer));
+                self.block(&format!("- {told} (by {by})"));
             }
             Event::Artifact { path, change } => self.block(&format!("- file {change}: `{path}`")),
             Event::Notice { text } => self.block(&format!("*{text}*")),
@@ -75,7 +82,7 @@ impl Transcript {
                 let words = format!("{} {message}", stop.reason);
                 self.block(&format!("*The turn ended: {}*", words.trim_end()));
             }
-            Event::TurnEnded { .. } | Event::Plan { .. } | Event::Ask(_) | Event::Other => {}
+            Event::TurnEnded { .. } | Event::Plan { .. } | Event::Other => {}
         }
         if self.page.len() > PAGE_MAX {
             let end = self.page.floor_char_boundary(PAGE_MAX);

@@ -108,7 +108,7 @@ impl<P: Serialize> Turn<'_, P> {
                     Came::Nothing => {}
                     Came::Event { event, own } => {
                         self.pass_on(&event, &progress, &mut asking, caller).await;
-                        if let Some(line) = progress.take(event, own) {
+                        if let Some(line) = progress.take(*event, own) {
                             if let Some(text) = progress.text() {
                                 caller.tell(text).await;
                             }

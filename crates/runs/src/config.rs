@@ -50,6 +50,14 @@ pub enum PublicAgents {
 }
 
 impl PublicAgents {
+    /// Those that are named; nothing where all are shown.
+    pub(crate) fn named(&self) -> Option<&BTreeSet<String>> {
+        match self {
+            Self::All => None,
+            Self::Only(names) => Some(names),
+        }
+    }
+
     pub(crate) fn shows(&self, name: &str) -> bool {
         match self {
             Self::All => true,

@@ -16,7 +16,6 @@ use wire::{
 };
 
 use crate::{
-    PublicAgents,
     begin::Conversation,
     error::RunsError,
     exchange::Label,
@@ -78,7 +77,7 @@ impl Runs {
         let chain = self.check_chain(&metadata, &around)?;
         self.make_called(&create, &around.caller).await;
         let (agent, dialect) = self.agent_of(&create)?;
-        check_right(&around.caller, &agent)?;
+        self.check_right(&around.caller, &agent)?;
         check_input(&create.input)?;
         if let Some(known) = self.known_key(&around).await? {
             return Ok(Created::Known(Box::new(known)));
@@ -212,11 +211,21 @@ impl Runs {
         let Some(said) = create.agent_name.as_ref().or(create.agent_id.as_ref()) else {
             return;
         };
-        let offered = match &self.config().public {
-            PublicAgents::All => None,
-            PublicAgents::Only(names) => Some(names),
-        };
+        let offered = self.config().public.named();
         self.engine().called(said, caller, RIGHT, offered).await;
+    }
+
+    /// The right that a caller lacks to run an agent; nothing if it may.
+    pub(crate) fn lacking(&self, caller: &Caller, agent: &str) -> Option<String> {
+        let offered = self.config().public.named();
+        self.engine().lacking(caller, RIGHT, agent, offered)
+    }
+
+    fn check_right(&self, caller: &Caller, agent: &Name) -> Result<(), RunsError> {
+        match self.lacking(caller, agent.as_str()) {
+            None => Ok(()),
+            Some(right) => Err(RunsError::Forbidden { right }),
+        }
     }
 
     /// An agent that callers may see.
@@ -373,14 +382,6 @@ fn key_id(around: &Around) -> Result<Option<String>, RunsError> {
     }
     let text = format!("{}\n{key}", around.caller.name);
     Ok(Some(hex(&Sha256::digest(text.as_bytes()))))
-}
-
-pub(crate) fn check_right(caller: &Caller, agent: &Name) -> Result<(), RunsError> {
-    let right = format!("{RIGHT}:{agent}");
-    if caller.may(&right) {
-        return Ok(());
-    }
-    Err(RunsError::Forbidden { right })
 }
 
 pub(crate) fn check_input(input: &[Message]) -> Result<(), RunsError> {

@@ -69,10 +69,11 @@ impl Runs {
                 right: ASKING[0].to_owned(),
             });
         }
+        let (engine, offered) = (self.engine(), self.config().public.named());
         let may_ask = |name: &str| {
             ASKING
                 .iter()
-                .any(|right| caller.may(&format!("{right}:{name}")))
+                .any(|right| engine.lacking(caller, right, name, offered).is_none())
         };
         let is_seen = |name: &str| may_ask(name) || self.public_agent(name).is_none();
         let mut manifest = self.manifest(base);

@@ -109,7 +109,7 @@ async fn agents(State(runs): State<Runs>, who: Who, RawQuery(query): RawQuery) -
         });
     }
     let manifests = runs.agent_manifests().into_iter();
-    let seen = manifests.filter(|agent| caller.may(&format!("runs:{}", agent.name)));
+    let seen = manifests.filter(|agent| runs.lacking(&caller, &agent.name).is_none());
     let page: Vec<_> = seen.skip(offset).take(limit).collect();
     Ok(Json(json!({ "agents": page })).into_response())
 }
@@ -127,8 +127,8 @@ fn number(query: &str, name: &str, default: usize) -> Result<usize, RunsError> {
 
 async fn agent(State(runs): State<Runs>, who: Who, Path(name): Path<String>) -> Answer {
     let caller = caller(who)?;
-    let may_see = caller.may(&format!("runs:{name}"));
-    let manifest = runs.agent_manifest(&name).filter(|_| may_see);
+    let manifest = runs.agent_manifest(&name);
+    let manifest = manifest.filter(|agent| runs.lacking(&caller, &agent.name).is_none());
     let manifest = manifest.ok_or(RunsError::AgentNotFound { name })?;
     Ok(Json(manifest).into_response())
 }

@@ -402,6 +402,23 @@ fn what_a_killed_server_leaves_is_removed_by_the_next() {
 }
 
 #[test]
+fn the_agent_of_a_run_does_not_outlive_the_daemon_though_its_server_does() {
+    let mut daemon = node().start();
+    templates(&daemon);
+    let mut server = Server::initialized(&daemon);
+    let run = server.begin(
+        "agentcraft_run_agent",
+        json!({"template": "echo", "prompt": "/hang"}),
+    );
+    assert_eq!(agents(&daemon), 1);
+    daemon.kill();
+    let lost = server.answer(run);
+    assert_eq!(lost["result"]["isError"], true, "{lost}");
+    daemon.start();
+    eventually("the agent of the run is gone", || agents(&daemon) == 0);
+}
+
+#[test]
 fn quick_calls_are_answered_even_if_the_input_has_ended() {
     let daemon = node().start();
     let mut server = Server::initialized(&daemon);
@@ -449,6 +466,9 @@ fn lines_that_are_no_message_do_not_end_the_server() {
     assert_eq!(failed["_meta"]["agentcraft/errorCode"], "INVALID_PARAMS");
     let page = server.refused("resources/list", json!({"cursor": "x"}));
     assert_eq!(page["code"], -32602);
+    let beyond = json!({"cursor": usize::MAX.to_string()});
+    let page = server.ok("resources/list", beyond);
+    assert_eq!(page, json!({"resources": []}), "{page}");
 }
 
 #[test]
@@ -456,7 +476,14 @@ fn a_request_that_cannot_be_read_is_answered_with_its_id() {
     let daemon = node().start();
     let mut server = Server::initialized(&daemon);
     let filler = "x".repeat(11 * 1024 * 1024);
+    let (open, close) = ("[".repeat(200_000), "]".repeat(200_000));
     for (line, code) in [
+        (
+            format!(
+                r#"{{"jsonrpc":"2.0","id":"odd","method":"tools/call","params":{{"name":"x","arguments":{{"a":{open}{close}}}}}}}"#
+            ),
+            -32600,
+        ),
         (
             r#"{"jsonrpc":"2.0","id":"odd","method":"tools/call","params":[]}"#.to_owned(),
             -32602,

@@ -6,7 +6,7 @@ mod crashes;
 mod exchange;
 pub(crate) mod http;
 mod listener;
-mod mcp;
+pub(crate) mod mcp;
 mod port_commands;
 mod printed;
 mod runs;

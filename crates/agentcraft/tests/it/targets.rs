@@ -1,5 +1,7 @@
 //! One way to say who takes a turn, wherever somebody is named.
 
+mod rights;
+
 use std::fs;
 
 use serde_json::{Value, json};

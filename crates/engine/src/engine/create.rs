@@ -19,6 +19,12 @@ use crate::{
 /// A one-shot agent with this in its metadata is destroyed when its process exits.
 const AUTO_DESTROY: &str = "autoDestroy";
 
+/// It goes when its process does.
+const WITH_ITS_PROCESS: &str = "true";
+
+/// It is made for one piece of work of a client, who removes it; one that outlived the daemon is destroyed by the next.
+const WITH_THE_DAEMON: &str = "daemon";
+
 /// Runs to its end even if the asker leaves, so that nothing is left half-made.
 pub(super) async fn create(
     library: &Library,
@@ -98,9 +104,7 @@ fn record(create: &Create, template: Template, place: Place) -> AgentRecord {
         .or(template.workspace_policy)
         .unwrap_or(mode.default_policy());
     let metadata: BTreeMap<String, String> = overrides.metadata.clone();
-    let auto_destroy = metadata
-        .get(AUTO_DESTROY)
-        .is_some_and(|value| value == "true");
+    let auto_destroy = overrides.metadata.get(AUTO_DESTROY).map(String::as_str);
     let now = clock::now();
     AgentRecord {
         id: uuid::Uuid::new_v4().to_string(),
@@ -111,9 +115,9 @@ fn record(create: &Create, template: Template, place: Place) -> AgentRecord {
         metadata,
         created_at: now,
         updated_at: now,
-        lifecycle: Lifecycle::new(mode, auto_destroy),
+        lifecycle: Lifecycle::new(mode, auto_destroy == Some(WITH_ITS_PROCESS)),
         confinement: overrides.confinement.clone(),
-        passing: overrides.passing,
+        passing: overrides.passing || auto_destroy == Some(WITH_THE_DAEMON),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
-use catalog::Template;
+use catalog::{BackendType, Template};
 use domain::{
     Name,
     lifecycle::Force,
@@ -10,7 +10,7 @@ use domain::{
 };
 
 use super::{Create, Engine, Overrides};
-use crate::{Caller, EngineError};
+use crate::{Caller, EngineError, further_right};
 
 /// Where an agent says what it was made for.
 const TARGET: &str = "target";
@@ -72,11 +72,33 @@ impl Engine {
             Some(names) => names.contains(name.as_str()),
             None => caller.may(MAKING_RIGHT),
         };
-        let may_use = caller.may(&format!("{right}:{name}"));
-        match is_offered && may_use {
+        let made = match &target {
+            Target::Agent(_) => None,
+            Target::Made(maker) => Template::of(maker),
+        };
+        let backend = made.map(|template| template.backend.backend_type());
+        let lacking = lacking(caller, right, name.as_str(), backend, offered);
+        match is_offered && lacking.is_none() {
             true => self.ensure(&target).await.ok(),
             false => None,
         }
+    }
+
+    /// The right that a caller of the face of `right` lacks to speak to an agent; nothing if it may. One that was made of a target
+    /// and leads to other nodes needs the right to that as well, unless the owner offers it by its name.
+    pub fn lacking(
+        &self,
+        caller: &Caller,
+        right: &str,
+        agent: &str,
+        offered: Option<&BTreeSet<String>>,
+    ) -> Option<String> {
+        let backend = self.agent(agent).ok().and_then(|view| {
+            // What is made of a target has no file of its template.
+            let is_of_a_target = self.library().template(&view.template_name).is_err();
+            is_of_a_target.then(|| BackendType::parse(&view.backend_type))?
+        });
+        lacking(caller, right, agent, backend, offered)
     }
 
     fn made_for(&self, maker: &Maker) -> Option<Name> {
@@ -160,4 +182,20 @@ impl Engine {
             found => found,
         }
     }
+}
+
+fn lacking(
+    caller: &Caller,
+    right: &str,
+    agent: &str,
+    backend: Option<BackendType>,
+    offered: Option<&BTreeSet<String>>,
+) -> Option<String> {
+    let right = format!("{right}:{agent}");
+    if !caller.may(&right) {
+        return Some(right);
+    }
+    let further = further_right(backend?)?;
+    let is_offered = offered.is_some_and(|names| names.contains(agent));
+    (!is_offered && !caller.may(further)).then(|| further.to_owned())
 }

@@ -236,6 +236,11 @@ fn refusal(server: &str, error: ServiceError) -> ToolError {
             message: error.message.to_string(),
         },
         ServiceError::Cancelled { .. } => ToolError::Cancelled,
+        // What goes wrong is said by its cause; the rest names types of the library.
+        ServiceError::TransportSend(error) => ToolError::Down {
+            server,
+            why: error.error.to_string(),
+        },
         other => ToolError::Down {
             server,
             why: other.to_string(),

@@ -38,7 +38,7 @@ use super::{
     news::{FOLLOWED_MAX, News, Watching},
     resources,
 };
-use crate::{caller::Caller, failure};
+use crate::{caller::Caller, failure, visits::Visits};
 
 /// Calls at once; a model that makes more has lost its way.
 const CALLS_MAX: usize = 64;
@@ -58,6 +58,8 @@ pub(super) struct Shop {
     gone: CancellationToken,
     calls: TaskTracker,
     room: Arc<Semaphore>,
+    /// The sessions over HTTP to which its client's belongs.
+    visits: Option<Visits>,
     /// The client is told of changes without asking; newer ones ask with a subscription.
     is_telling: AtomicBool,
     /// Addresses that a client of the older kind follows.
@@ -80,6 +82,7 @@ impl Shop {
             gone: stop.child_token(),
             calls: TaskTracker::new(),
             room: Self::room(),
+            visits: None,
             is_telling: AtomicBool::new(false),
             followed: Arc::default(),
             _ending: None,
@@ -91,8 +94,13 @@ impl Shop {
         Arc::new(Semaphore::new(CALLS_MAX))
     }
 
-    pub(super) fn with_room(self, room: Arc<Semaphore>) -> Self {
-        Self { room, ..self }
+    pub(super) fn over_http(self, visits: Visits, room: Arc<Semaphore>) -> Self {
+        let visits = Some(visits);
+        Self {
+            visits,
+            room,
+            ..self
+        }
     }
 
     pub(super) fn ending_when_dropped(self) -> Self {
@@ -361,6 +369,7 @@ impl ServerHandler for Shop {
             )));
         };
         let _counted = self.calls.token();
+        let _visiting = self.visits.as_ref().and_then(|it| it.call(&context));
         let (telling, progress) = mpsc::channel(PROGRESS_MAX);
         let wants_news = context.meta.get_progress_token().is_some();
         let call = ToolCall {

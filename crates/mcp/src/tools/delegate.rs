@@ -6,7 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{hints, parse, result, tool};
-use crate::{caller::Caller, failure::Failure, node::Node};
+use crate::{
+    caller::{Caller, LEND_RIGHT},
+    failure::Failure,
+    node::Node,
+};
 
 /// How long one question about the end waits; it is asked again until there is one.
 const WAIT_SECS: u64 = 20;
@@ -197,6 +201,15 @@ pub(super) fn all() -> Vec<Tool> {
     ]
 }
 
+/// What becomes of a delegation whose end is waited for, when whoever waits has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leaving {
+    /// It was begun for them: the folder is taken back.
+    TakesBack,
+    /// They only looked.
+    ChangesNothing,
+}
+
 /// Carries one of them out.
 pub(super) async fn call(
     name: Name,
@@ -204,16 +217,16 @@ pub(super) async fn call(
     node: &Node,
     mut caller: Caller,
 ) -> Result<CallToolResult, Failure> {
-    if !caller.may_lend() {
-        let words = "this token may not lend folders: it needs the right delegations";
-        return Err(Failure::new("FORBIDDEN", words));
-    }
+    caller.require(LEND_RIGHT)?;
     match name {
         Name::Delegate => delegate(parse(arguments)?, node, &mut caller).await,
         Name::Output => {
             let output: Output = parse(arguments)?;
             let view = match output.wait {
-                Some(true) => wait(node, &output.delegation_id, &mut caller).await?,
+                Some(true) => {
+                    let leaving = Leaving::ChangesNothing;
+                    wait(node, &output.delegation_id, &mut caller, leaving).await?
+                }
                 Some(false) | None => node.get(&path(&output.delegation_id, "")?).await?,
             };
             standing(node, &view).await
@@ -276,18 +289,25 @@ async fn finish(
         return standing(node, &view).await;
     }
     let id = view["id"].as_str().unwrap_or_default().to_owned();
-    let end = wait(node, &id, caller).await?;
+    let end = wait(node, &id, caller, Leaving::TakesBack).await?;
     standing(node, &end).await
 }
 
-/// Asks until it is over, and tells what happens. A caller that leaves takes the folder back.
-async fn wait(node: &Node, id: &str, caller: &mut Caller) -> Result<Value, Failure> {
+/// Asks until it is over, and tells what happens.
+async fn wait(
+    node: &Node,
+    id: &str,
+    caller: &mut Caller,
+    leaving: Leaving,
+) -> Result<Value, Failure> {
     let mut told = 0;
     loop {
         let question = path(id, &format!("/wait?timeout={WAIT_SECS}&beyond={told}"))?;
         let seen = tokio::select! { biased;
             () = caller.left() => {
-                node.post(&path(id, "/cancel")?, &json!({})).await?;
+                if leaving == Leaving::TakesBack {
+                    node.post(&path(id, "/cancel")?, &json!({})).await?;
+                }
                 return Err(Failure::cancelled());
             }
             seen = node.get(&question) => seen?,

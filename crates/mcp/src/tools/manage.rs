@@ -6,9 +6,10 @@ use wire::daemon::{AgentMeta, CreateParams, Empty, NameParams, Overrides};
 
 use super::{
     arguments::{CreateAgent, Created, NameAgent, Nothing},
-    plain,
+    plain, reach,
 };
 use crate::{
+    caller::Caller,
     daemon::{Daemon, in_time},
     failure::Failure,
 };
@@ -37,8 +38,10 @@ pub(super) async fn list(
 pub(super) async fn create(
     arguments: Result<CreateAgent, Failure>,
     daemon: &Daemon,
+    caller: &Caller,
 ) -> Result<CallToolResult, Failure> {
     let CreateAgent { name, template } = arguments?;
+    reach::check_template(&template, caller)?;
     let params = CreateParams {
         name,
         template,

@@ -8,7 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{hints, parse, result};
-use crate::{caller::Caller, failure::Failure, node::Node};
+use crate::{
+    caller::{Caller, PEERS_RIGHT},
+    failure::Failure,
+    node::Node,
+};
 
 /// What all their names begin with.
 const PREFIX: &str = "peer_";
@@ -85,12 +89,7 @@ pub(super) async fn call(
     caller: Caller,
 ) -> Result<CallToolResult, Failure> {
     let ask: Ask = parse(arguments)?;
-    if !caller.may_ask_peers() {
-        return Err(Failure::new(
-            "PERMISSION_DENIED",
-            "asking other nodes needs the right `peers`",
-        ));
-    }
+    caller.require(PEERS_RIGHT)?;
     let found = skills(node).await?;
     let found = found.into_iter().find(|skill| skill.tool == name);
     let skill = found.ok_or_else(|| {

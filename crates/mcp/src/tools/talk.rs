@@ -15,7 +15,7 @@ use wire::daemon::{
 
 use super::{
     arguments::{Message, PromptAgent, Run, RunAgent},
-    result,
+    reach, result,
 };
 use crate::{
     caller::Caller,
@@ -51,6 +51,7 @@ pub(super) async fn prompt(
         message,
         session_id,
     } = arguments?;
+    reach::check_agent(&name, daemon, &caller).await?;
     let asks = match caller.can_be_asked() {
         true => Asks::Client,
         false => Asks::Others,
@@ -188,6 +189,7 @@ pub(super) async fn run(
         prompt,
         timeout_ms,
     } = arguments?;
+    reach::check_template(&template, &caller)?;
     let limit_ms = timeout_ms.map_or(LIMIT_MS, NonZeroU64::get);
     let until = deadline(limit_ms);
     let (dismiss, calls) = caller.dismissal();
@@ -277,7 +279,8 @@ impl Task {
     }
 }
 
-/// An agent for one run. It carries our mark, so that whoever comes after us removes it if we are killed.
+/// An agent for one run. It carries our mark, so that whoever comes after us removes it if we are killed, and the next daemon does
+/// if the daemon is.
 async fn create(link: &mut Link, template: String) -> Result<String, DaemonError> {
     let id = uuid::Uuid::new_v4().simple().to_string();
     let name = format!("run-{}", &id[..12]);
@@ -287,7 +290,10 @@ async fn create(link: &mut Link, template: String) -> Result<String, DaemonError
         overrides: Overrides {
             launch_mode: Some("one-shot".to_owned()),
             workspace_policy: Some("ephemeral".to_owned()),
-            metadata: BTreeMap::from([leftovers::mark()]),
+            metadata: BTreeMap::from([
+                leftovers::mark(),
+                ("autoDestroy".to_owned(), "daemon".to_owned()),
+            ]),
             ..Overrides::default()
         },
     };

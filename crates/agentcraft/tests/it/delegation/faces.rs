@@ -261,6 +261,26 @@ fn agents_lend_folders_through_mcp_and_hear_how_it_went() {
 }
 
 #[test]
+fn whoever_only_waits_for_a_delegation_takes_nothing_back_by_leaving() {
+    let pair = Pair::new();
+    let folder = pair.folder(&[("a.txt", "one\n")]);
+    let id = pair.begin(&folder, "/run sleep 1000", &[]);
+    let mut agent = Agent::start(&pair.host);
+    let arguments = json!({"delegationId": id, "wait": true});
+    agent.send(
+        &json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {
+        "name": "delegate_output", "arguments": arguments, "_meta": {"progressToken": "p"}}}),
+    );
+    let told = agent.lines.next().unwrap().unwrap();
+    assert!(told.contains("notifications/progress"), "{told}");
+    drop(agent); // It is gone only when what it had begun is ended.
+    assert_eq!(pair.show(&id)["ending"], Value::Null, "{}", pair.show(&id));
+    let cancelled = pair.host.cli(&["delegation", "cancel", &id]);
+    assert_eq!(cancelled.code, 0, "{cancelled:?}");
+    pair.left_nothing();
+}
+
+#[test]
 fn a_folder_is_lent_to_a_node_by_what_it_is_called() {
     let mut pair = Pair::new();
     let token = pair.host.scratch("peer.token");
