@@ -45,19 +45,28 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
         )),
     });
     // The three functions that workflows have beside those of the language.
-    let texts: [(&str, fn(&str, &str) -> bool); 3] = [
-        ("contains", |text, part| text.contains(part)),
-        ("has_prefix", |text, part| text.starts_with(part)),
-        ("has_suffix", |text, part| text.ends_with(part)),
-    ];
-    for (name, holds) in texts {
-        environment.add_function(name, move |call| match call.args.as_slice() {
-            [Value::String(text), Value::String(part)] => Ok(Value::Bool(holds(text, part))),
-            _ => Err(expr::Error::ExprError(format!("{name}() needs two texts"))),
-        });
-    }
+    add_text_function(&mut environment, "contains", |text, part| {
+        text.contains(part)
+    });
+    add_text_function(&mut environment, "has_prefix", |text, part| {
+        text.starts_with(part)
+    });
+    add_text_function(&mut environment, "has_suffix", |text, part| {
+        text.ends_with(part)
+    });
     environment
 });
+
+fn add_text_function(
+    environment: &mut Environment<'static>,
+    name: &'static str,
+    holds: fn(&str, &str) -> bool,
+) {
+    environment.add_function(name, move |call| match call.args.as_slice() {
+        [Value::String(text), Value::String(part)] => Ok(Value::Bool(holds(text, part))),
+        _ => Err(expr::Error::ExprError(format!("{name}() needs two texts"))),
+    });
+}
 
 /// Whether the condition can be used at all; the error is in words.
 pub(crate) fn check(text: &str) -> Result<(), String> {

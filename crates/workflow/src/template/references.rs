@@ -212,7 +212,7 @@ fn prints_unquoted(list: &ListNode) -> bool {
         Node::Action(action) => action.pipe.decl.is_empty() && !is_quoted(&action.pipe),
         Node::If(branch) | Node::Range(branch) | Node::With(branch) => {
             let otherwise = branch.else_body.as_ref();
-            prints_unquoted(&branch.body) || otherwise.is_some_and(|body| prints_unquoted(body))
+            prints_unquoted(&branch.body) || otherwise.is_some_and(prints_unquoted)
         }
         Node::List(inner) => prints_unquoted(inner),
         Node::Template(_) => true, // Whatever that prints.
