@@ -23,6 +23,7 @@ pub(crate) fn shelf(config: &Config) -> Shelf {
         chosen: None,
         shared: vec![config.configs_dir.join("workflows")],
         user: platform::system::home_dir(&config.environment),
+        awf: runner::Folders::of(&config.environment),
     }
 }
 

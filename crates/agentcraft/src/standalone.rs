@@ -3,7 +3,10 @@
 //!
 //! Runs of workflows are written into one store that every process of the home shares, so that each finds all of them.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::Context;
 use domain::chain::Ourselves;
@@ -23,6 +26,12 @@ use crate::{
 
 /// Where the spaces of such nodes are.
 const SPACES: &str = "spaces";
+
+/// Held by whoever looks through them.
+const SPACES_LOCK: &str = "spaces.lock";
+
+/// How long others may take to look through the spaces and make theirs, which is a matter of moments.
+const SPACE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Below the folder of states, where the nodes are that stay.
 pub(crate) const LASTING: &str = "editors";
@@ -129,7 +138,7 @@ impl Standalone {
             agent: NAME.to_owned(),
             workspace: config.home.clone(),
             environment: config.environment.clone(),
-            start_timeout: std::time::Duration::from_secs(60),
+            start_timeout: Duration::from_secs(60),
         };
         Ok(Self {
             runs: endpoints.surroundings(around, drivers),
@@ -152,7 +161,7 @@ impl Standalone {
 
     /// Ends everything that was started here.
     pub(crate) async fn close(self, config: &Config) -> anyhow::Result<()> {
-        const DRAIN: std::time::Duration = std::time::Duration::from_secs(10);
+        const DRAIN: Duration = Duration::from_secs(10);
         self.engine.shutdown().await;
         self.tasks.cancel();
         let _ = self.tasks.drain(DRAIN).await; // Whatever is stuck is ended with the guardian.
@@ -162,8 +171,19 @@ impl Standalone {
             tracing::warn!(error = %format!("{error:#}"), "could not look through old runs");
         }
         match self.space.stays {
-            Stays::Yes => Ok(()),
-            Stays::No => Ok(files::remove_tree(&self.space.path)?),
+            Stays::Yes => {}
+            Stays::No => self.space.remove(),
+        }
+        Ok(())
+    }
+}
+
+impl Space {
+    /// Removes it, with all it holds. Whoever begins meanwhile looks whether somebody is at work there, and may be in the way:
+    /// then they, or the next one, remove what is left.
+    fn remove(self) {
+        if let Err(error) = files::remove_tree(&self.path) {
+            tracing::debug!(%error, "a space is left to the next one");
         }
     }
 }
@@ -206,21 +226,58 @@ fn take_space(home: &Path) -> anyhow::Result<Space> {
     let spaces = home.join(SPACES);
     files::create_private_dir(home)?;
     files::create_private_dir(&spaces)?;
+    // A folder that is made and not locked yet looks like one whose owner is gone: one at a time looks, and makes its own.
+    let Lock::Acquired(turn) = files::lock_within(&home.join(SPACES_LOCK), SPACE_PATIENCE)? else {
+        anyhow::bail!("others keep {} to themselves", spaces.display());
+    };
+    let mut left = Vec::new();
     for old in files::list(&spaces)? {
         // Whoever holds the lock is at work there.
         if let Ok(Lock::Acquired(lock)) = files::lock_exclusive(&old.join("lock")) {
-            let _ = files::remove_tree(&old); // Somebody else may be removing it too.
-            drop(lock);
+            left.push((old, lock));
         }
     }
     let space = spaces.join(owner::fresh_id());
     files::create_private_dir(&space)?;
-    match files::lock_exclusive(&space.join("lock"))? {
-        Lock::Acquired(lock) => Ok(Space {
-            path: space,
-            stays: Stays::No,
-            _lock: lock,
-        }),
-        Lock::Held { .. } => anyhow::bail!("somebody else has taken {}", space.display()),
+    let Lock::Acquired(lock) = files::lock_exclusive(&space.join("lock"))? else {
+        anyhow::bail!("somebody else has taken {}", space.display());
+    };
+    drop(turn);
+    for (old, lock) in left {
+        let _ = files::remove_tree(&old); // Its owner may be removing it too; what stays goes the next time.
+        drop(lock);
+    }
+    Ok(Space {
+        path: space,
+        stays: Stays::No,
+        _lock: lock,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_that_begin_and_end_at_the_same_time_leave_each_other_alone() {
+        const AT_ONCE: usize = 8;
+        const EACH: usize = 40;
+        let home = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..AT_ONCE {
+                scope.spawn(|| {
+                    for _ in 0..EACH {
+                        let space = take_space(home.path()).unwrap();
+                        std::fs::write(space.path.join("at work"), "").unwrap();
+                        assert!(space.path.join("lock").exists());
+                        space.remove();
+                    }
+                });
+            }
+        });
+        drop(take_space(home.path()).unwrap());
+        let left = take_space(home.path()).unwrap();
+        let folders = files::list(&home.path().join(SPACES)).unwrap();
+        assert_eq!(folders, [left.path.as_path()], "those of others are gone");
     }
 }

@@ -26,10 +26,12 @@ impl Conversation {
         &self.messages
     }
 
-    pub(crate) fn user(&mut self, prompt: &str) {
+    /// Begins a turn, and says where, for `rewind`.
+    pub(crate) fn user(&mut self, prompt: &str) -> usize {
         self.messages
             .push(json!({ "role": "user", "content": prompt }));
         self.forget_the_oldest();
+        self.messages.len() - 1
     }
 
     pub(crate) fn assistant(&mut self, text: &str, wanted: &[Wanted]) {
@@ -87,12 +89,21 @@ mod tests {
         let mut conversation = Conversation::default();
         let long = "x".repeat(HISTORY_BYTES_MAX / 3);
         for turn in 0..4 {
-            conversation.user(&format!("{turn} {long}"));
+            let place = conversation.user(&format!("{turn} {long}"));
+            assert_eq!(conversation.messages()[place]["role"], "user");
+            assert_eq!(place, conversation.messages().len() - 1);
             conversation.assistant("", &[Wanted::default()]);
             conversation.tool("", "done");
         }
         let first = &conversation.messages()[0];
         assert_eq!(first["role"], "user");
         assert!(first["content"].as_str().unwrap().starts_with("2 "));
+        let before = conversation.messages().len();
+        let place = conversation.user(&format!("4 {long}"));
+        assert!(place < before, "something was forgotten for it");
+        conversation.assistant("half", &[]);
+        conversation.rewind(place);
+        let last = conversation.messages().last().unwrap();
+        assert_eq!(last["role"], "tool", "nothing of the turn is left");
     }
 }

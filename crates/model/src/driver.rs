@@ -117,17 +117,7 @@ impl ModelDriver {
             system: system(&talk.toolbox.place.root, &turn.options),
             cancel: &turn.cancel,
         };
-        let running = work.run(&mut conversation, &turn.prompt);
-        let stop = match turn.options.timeout {
-            None => running.await,
-            Some(limit) => match tokio::time::timeout(limit, running).await {
-                Ok(stop) => stop,
-                Err(_) => Err(DriverError::Silent {
-                    what: "the prompt",
-                    limit,
-                }),
-            },
-        };
+        let stop = work.run(&mut conversation, &turn.prompt).await;
         self.remember(&turn.session, &conversation).await?;
         stop
     }

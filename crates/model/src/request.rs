@@ -11,7 +11,7 @@ use wire::sse::Decoder;
 
 use crate::{
     settings::Settings,
-    stream::{Answer, Piece},
+    stream::{ANSWER_BYTES_MAX, Answer, Piece},
 };
 
 /// How long a server may be silent: big models on small machines think for minutes before the first word.
@@ -22,6 +22,9 @@ const TRIES_MAX: u32 = 4;
 
 /// The first pause before asking a busy server again, doubled each time.
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
+
+/// What is read of a refusal: a page of HTML is larger than what it says.
+const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
 /// What is shown of a refusal.
 const WORDS_MAX: usize = 2_000;
@@ -78,20 +81,21 @@ async fn receive(
         .is_some_and(|value| value.starts_with("text/event-stream"));
     let mut answer = Answer::default();
     if !is_stream {
-        let whole = response.text().await.map_err(|error| lost(&error))?;
-        show(&mut answer, &whole, sink)?;
+        let whole = read_up_to(&mut response, ANSWER_BYTES_MAX).await?;
+        if whole.len() > ANSWER_BYTES_MAX {
+            let what = format!("its answer is larger than {ANSWER_BYTES_MAX} bytes");
+            return Err(DriverError::Protocol { what });
+        }
+        show(&mut answer, &String::from_utf8_lossy(&whole), sink)?;
         return Ok(answer);
     }
     let mut decoder = Decoder::default();
-    loop {
-        let chunk = tokio::time::timeout(SILENCE_MAX, response.chunk()).await;
-        let chunk = chunk.map_err(|_| silent())?.map_err(|error| lost(&error))?;
-        let Some(chunk) = chunk else {
-            return Ok(answer);
-        };
-        let events = decoder.push(&chunk).map_err(|_| DriverError::Protocol {
-            what: "an event of its stream is too large".to_owned(),
-        })?;
+    while let Some(chunk) = next(&mut response).await? {
+        let events = decoder
+            .push(chunk.as_ref())
+            .map_err(|_| DriverError::Protocol {
+                what: "an event of its stream is too large".to_owned(),
+            })?;
         for event in events {
             if event.data.trim() == "[DONE]" {
                 return Ok(answer);
@@ -100,6 +104,24 @@ async fn receive(
         }
         sink.room().await;
     }
+    Ok(answer)
+}
+
+/// The next piece of a body; a server that is silent for too long is given up.
+async fn next(response: &mut Response) -> Result<Option<impl AsRef<[u8]> + use<>>, DriverError> {
+    let chunk = tokio::time::timeout(SILENCE_MAX, response.chunk()).await;
+    chunk.map_err(|_| silent())?.map_err(|error| lost(&error))
+}
+
+/// A body; of one that is longer than the limit, a little more than that.
+async fn read_up_to(response: &mut Response, limit: usize) -> Result<Vec<u8>, DriverError> {
+    let mut bytes = Vec::new();
+    while bytes.len() <= limit
+        && let Some(chunk) = next(response).await?
+    {
+        bytes.extend_from_slice(chunk.as_ref());
+    }
+    Ok(bytes)
 }
 
 fn show(answer: &mut Answer, line: &str, sink: &SessionSink) -> Result<(), DriverError> {
@@ -150,8 +172,9 @@ fn asked_pause(response: &Response) -> Option<Duration> {
     (pause < SILENCE_MAX).then_some(pause)
 }
 
-async fn refused(status: StatusCode, response: Response) -> DriverError {
-    let words = response.text().await.unwrap_or_default();
+async fn refused(status: StatusCode, mut response: Response) -> DriverError {
+    let words = read_up_to(&mut response, REFUSAL_BYTES_MAX).await;
+    let words = String::from_utf8_lossy(&words.unwrap_or_default()).into_owned();
     let told = serde_json::from_str::<Value>(&words).ok();
     let told = told.and_then(|told| told["error"]["message"].as_str().map(str::to_owned));
     let mut message = told.unwrap_or(words);

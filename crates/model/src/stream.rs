@@ -8,6 +8,9 @@ use crate::conversation::Wanted;
 /// Tools that a model may want at once; more is a model that has lost its way.
 const WANTED_MAX: usize = 64;
 
+/// What an answer may come to, thoughts and the arguments of tools included: far beyond what a model can say.
+pub(crate) const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// Something to show at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
@@ -22,6 +25,8 @@ pub(crate) struct Answer {
     pub(crate) wanted: Vec<Wanted>,
     pub(crate) finish: Option<String>,
     pub(crate) usage: Option<Usage>,
+    /// How much of it there is.
+    bytes: usize,
 }
 
 /// A server's line, as far as we read it; unknown fields are none of our business.
@@ -102,9 +107,11 @@ impl Answer {
     fn take_delta(&mut self, delta: Delta, pieces: &mut Vec<Piece>) -> Result<(), String> {
         let thought = delta.reasoning_content.or(delta.reasoning);
         if let Some(thought) = thought.filter(|thought| !thought.is_empty()) {
+            self.grow(&thought)?;
             pieces.push(Piece::Thought(thought));
         }
         if let Some(text) = delta.content.filter(|text| !text.is_empty()) {
+            self.grow(&text)?;
             self.text.push_str(&text);
             pieces.push(Piece::Text(text));
         }
@@ -123,17 +130,27 @@ impl Answer {
         if self.wanted.len() <= index {
             self.wanted.resize_with(index + 1, Wanted::default);
         }
+        let name = delta.function.name.unwrap_or_default();
+        let arguments = delta.function.arguments.unwrap_or_default();
+        self.grow(&name)?;
+        self.grow(&arguments)?;
         let wanted = &mut self.wanted[index];
         if let Some(id) = delta.id.filter(|id| !id.is_empty()) {
             wanted.id = id;
         }
-        wanted
-            .name
-            .push_str(delta.function.name.as_deref().unwrap_or_default());
-        wanted
-            .arguments
-            .push_str(delta.function.arguments.as_deref().unwrap_or_default());
+        wanted.name.push_str(&name);
+        wanted.arguments.push_str(&arguments);
         Ok(())
+    }
+
+    fn grow(&mut self, text: &str) -> Result<(), String> {
+        self.bytes += text.len();
+        match self.bytes <= ANSWER_BYTES_MAX {
+            true => Ok(()),
+            false => Err(format!(
+                "its answer is larger than {ANSWER_BYTES_MAX} bytes"
+            )),
+        }
     }
 }
 

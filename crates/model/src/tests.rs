@@ -2,6 +2,8 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    io::{Read, Write},
+    net::SocketAddr,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -79,6 +81,10 @@ impl Scene {
             .with_state(script.clone());
         let tasks = Tasks::new();
         tasks.spawn(|_| async move { axum::serve(listener, router).await });
+        Self::at(address, tasks, script).await
+    }
+
+    async fn at(address: SocketAddr, tasks: Tasks, script: Script) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let owner = Owner::starting(&format!("test-{}", owner::fresh_id())).unwrap();
         let exe = std::env::current_exe().unwrap();
@@ -343,4 +349,67 @@ async fn a_model_that_goes_in_circles_is_stopped() {
     let stop = scene.prompt("loop", OptionKind::AllowOnce).await;
     assert_eq!(stop, Ok(Stop::MaxTurnRequests));
     assert_eq!(scene.script.asked.lock().unwrap().len(), 25);
+}
+
+/// A server that begins an answer so and then says the same for ever.
+fn endless(head: &'static str, more: &'static str) -> SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let mut client = client.unwrap();
+            let _ = client.read(&mut [0; 16 * 1024]);
+            let head = format!("HTTP/1.1 {head}\r\nconnection: close\r\n\r\n");
+            let mut sent = client.write_all(head.as_bytes());
+            let many = more.repeat(256);
+            while sent.is_ok() {
+                sent = client.write_all(many.as_bytes());
+            }
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_server_that_never_comes_to_an_end_is_left_in_the_middle() {
+    let arguments = concat!(
+        r#"data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":""#,
+        "many letters and then some more of them, so that it does not take for ever",
+        "\"}}]}}]}\n\n"
+    );
+    let stream = "200 OK\r\ncontent-type: text/event-stream";
+    let thoughts = "data: {\"choices\":[{\"delta\":{\"reasoning\":\"so many thoughts, one after the other, without an end in sight\"}}]}\n\n";
+    for (head, more, words) in [
+        (
+            "200 OK",
+            "an answer in one piece ",
+            "its answer is larger than",
+        ),
+        (stream, arguments, "its answer is larger than"),
+        (stream, thoughts, "its answer is larger than"),
+        ("400 Bad Request", "no and ", "no and no and"),
+    ] {
+        let tasks = Tasks::new();
+        let scene = Scene::at(endless(head, more), tasks, Script::default()).await;
+        let taking = scene.driver.turn(scene.turn("hello"));
+        let drained = async {
+            // Whoever keeps the history takes what was said, or there is no room for more.
+            let mut next = 1;
+            loop {
+                scene.log.newer_than(next - 1).await;
+                if let Page::Events(events) = scene.log.read(next, 1000)
+                    && let Some(last) = events.last()
+                {
+                    next = last.seq + 1;
+                    scene.log.stored(last.seq);
+                }
+            }
+        };
+        let error = tokio::select! {
+            stop = taking => stop.unwrap_err(),
+            () = drained => unreachable!("it has no end"),
+        };
+        let told = engine::chain(&error);
+        assert!(told.contains(words) && told.len() < 3000, "{told}");
+    }
 }

@@ -42,12 +42,23 @@ impl Work<'_> {
         conversation: &mut Conversation,
         prompt: &str,
     ) -> Result<Stop, DriverError> {
-        self.toolbox.settled().await;
-        let before = conversation.messages().len();
-        conversation.user(prompt);
-        let stop = self.rounds(conversation).await;
+        let place = conversation.user(prompt);
+        let running = async {
+            self.toolbox.settled().await;
+            self.rounds(conversation).await
+        };
+        let stop = match self.options.timeout {
+            None => running.await,
+            Some(limit) => match tokio::time::timeout(limit, running).await {
+                Ok(stop) => stop,
+                Err(_) => Err(DriverError::Silent {
+                    what: "the prompt",
+                    limit,
+                }),
+            },
+        };
         if stop.is_err() {
-            conversation.rewind(before);
+            conversation.rewind(place);
         }
         stop
     }

@@ -13,7 +13,7 @@ use std::{
     sync::OnceLock,
 };
 
-pub use lock::{FileLock, Lock, LockError, lock_exclusive, lock_holder};
+pub use lock::{FileLock, Lock, LockError, lock_exclusive, lock_holder, lock_within};
 pub use plain::{
     Fingerprint, append_bounded, copy_atomic, create_dir_all, empty_grown_log, fingerprint,
     is_folder, is_link, is_socket, is_stderr, is_there, list, remove_dir_if_empty,

@@ -29,9 +29,6 @@ use crate::{
     sessions::{self, Session, Sessions},
 };
 
-/// How long a turn may take when nobody says.
-const TURN_MAX: Duration = Duration::from_secs(300);
-
 /// How much of what a program complains of is told.
 const COMPLAINT_CHARS_MAX: usize = 2000;
 
@@ -229,7 +226,7 @@ impl PrintDriver {
             id: turn.session,
         };
         let mut listener = Listener::new(session.sink, ear, memory);
-        let limit = turn.options.timeout.unwrap_or(TURN_MAX);
+        let limit = turn.options.timeout;
         let run = Run {
             program: self.executable.clone(),
             invocation,
@@ -317,7 +314,7 @@ impl PrintDriver {
     }
 
     /// What the program said counts for more than how it ended; only where it said nothing its exit decides.
-    fn verdict(&self, outcome: &Outcome, heard: Heard, limit: Duration) -> Stop {
+    fn verdict(&self, outcome: &Outcome, heard: Heard, limit: Option<Duration>) -> Stop {
         let name = self.executable.file_name().unwrap_or_default().display();
         let failed = |message| Stop::Failed { message };
         let because = match (outcome.complaint.as_str(), heard.stray.as_deref()) {
@@ -329,7 +326,7 @@ impl PrintDriver {
             Ended::Lingered => heard.stop.unwrap_or(Stop::EndTurn),
             Ended::TimedOut => failed(format!(
                 "{name} did not finish within {} s and was ended",
-                limit.as_secs_f64()
+                limit.unwrap_or_default().as_secs_f64()
             )),
             Ended::Exit(exit) => match (heard.stop, heard.silent_stop) {
                 (Some(stop), _) => stop,

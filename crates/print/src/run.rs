@@ -4,7 +4,10 @@ use std::{path::PathBuf, pin::pin, time::Duration};
 
 use engine::{DriverError, DriverSurroundings, chain};
 use platform::{Exit, Group, OwnerTag, Pipes, Spawn, Stream};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -29,7 +32,8 @@ pub(crate) struct Run {
     pub(crate) invocation: Invocation,
     pub(crate) cwd: PathBuf,
     pub(crate) tag: OwnerTag,
-    pub(crate) limit: Duration,
+    /// Without one it takes as long as it takes.
+    pub(crate) limit: Option<Duration>,
     pub(crate) cancel: CancellationToken,
 }
 
@@ -65,27 +69,24 @@ impl Run {
         let ended = {
             let mut reading = pin!(hear(pipes, stdin, listener, &mut tail));
             let mut read = None;
-            let mut deadline = pin!(tokio::time::sleep(limit));
+            let deadline = limit.map(|limit| Instant::now() + limit);
             // Only what has said all there is to say is ended for not ending.
-            let mut lingering = pin!(tokio::time::sleep(limit + LINGER_MAX));
+            let mut lingering = None;
             let mut exiting = pin!(group.reap_leftovers());
             let ended = loop {
                 tokio::select! { biased;
                     () = cancel.cancelled() => break Ended::Cancelled,
                     () = stop.cancelled() => break Ended::Cancelled,
-                    () = &mut deadline => break Ended::TimedOut,
+                    () = until(deadline) => break Ended::TimedOut,
                     silence = &mut reading, if read.is_none() => {
                         read = Some(silence);
                         match silence {
                             Silence::Over => {}
-                            Silence::Done => {
-                                let soon = tokio::time::Instant::now() + LINGER_MAX;
-                                lingering.as_mut().reset(soon);
-                            }
+                            Silence::Done => lingering = Some(Instant::now() + LINGER_MAX),
                             Silence::Lingers => break Ended::Lingered,
                         }
                     }
-                    () = &mut lingering => break Ended::Lingered,
+                    () = until(lingering) => break Ended::Lingered,
                     exit = &mut exiting => break Ended::Exit(exit),
                 }
             };
@@ -127,6 +128,14 @@ impl Run {
         spawn
             .spawn(&around.guardian)
             .map_err(|error| DriverError::Program { why: chain(&error) })
+    }
+}
+
+/// Resolves at the moment, or never.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }
 

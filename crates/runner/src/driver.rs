@@ -16,7 +16,8 @@ use engine::{
 use serde_json::{Value, json};
 
 use crate::{
-    ShelfError, servers::Servers, surroundings::Surroundings, talk::Talk, watch::Watch, words,
+    ShelfError, history::History, servers::Servers, surroundings::Surroundings, talk::Talk,
+    watch::Watch, words,
 };
 
 /// Makes the driver of an agent from what its backend is given; its runs have what the surroundings give them. An agent
@@ -67,7 +68,7 @@ pub struct RunKeeper {
 }
 
 impl RunKeeper {
-    fn open(&self, open: OpenSession, brought: Servers) -> Opened {
+    async fn open(&self, open: OpenSession, brought: Servers) -> Opened {
         let (id, continuity) = match open.resume {
             // Runs are in the store; the conversation itself has nothing else to remember.
             Some(id) => (id, Continuity::Resumed),
@@ -80,8 +81,28 @@ impl RunKeeper {
             Continuity::Fresh | Continuity::Lost { .. } => talk,
         });
         self.talks().insert(id.clone(), Arc::clone(&talk));
+        if continuity == Continuity::Resumed {
+            self.tell_interrupted(&talk).await;
+        }
         self.offer(&[talk]);
         Opened { id, continuity }
+    }
+
+    /// Whoever takes a conversation up is told of a run that was cut off in it.
+    async fn tell_interrupted(&self, talk: &Talk) {
+        let history = History::new(self.node.records.clone());
+        match history.interrupted_in(&talk.id).await {
+            Ok(None) => {}
+            Ok(Some(run)) => {
+                let text = format!(
+                    "the run {run} was interrupted here; `agentcraft workflow resume {run}` goes on with it"
+                );
+                talk.sink.emit(EventKind::Notice { text }, None);
+            }
+            Err(error) => {
+                tracing::warn!(error = %engine::chain(&error), "could not look for an interrupted run");
+            }
+        }
     }
 
     fn talk(&self, id: &str) -> Result<Arc<Talk>, DriverError> {
@@ -101,6 +122,8 @@ fn hello(agent: &str) -> Raw {
     let hello = json!({
         "protocolVersion": 1,
         "agentCapabilities": { "mcpCapabilities": { "http": true, "sse": true } },
+        // A conversation has nothing to remember but its runs, so each can go on; none is known by an id that others give.
+        "_meta": { "agentcraft": { "reopens": true } },
         "agentInfo": { "name": agent, "version": env!("CARGO_PKG_VERSION") },
         "authMethods": [],
     });
@@ -112,7 +135,7 @@ fn hello(agent: &str) -> Raw {
 
 impl Driver for RunKeeper {
     fn open(&self, open: OpenSession) -> DriverFuture<'_, Result<Opened, DriverError>> {
-        Box::pin(std::future::ready(Ok(self.open(open, Servers::default()))))
+        Box::pin(async move { Ok(self.open(open, Servers::default()).await) })
     }
 
     fn turn(&self, turn: Turn) -> DriverFuture<'_, Result<Stop, DriverError>> {
@@ -128,7 +151,7 @@ impl Driver for RunKeeper {
         for text in left_out {
             open.sink.emit(EventKind::Notice { text }, None);
         }
-        Box::pin(std::future::ready(Ok(self.open(open, brought))))
+        Box::pin(async move { Ok(self.open(open, brought).await) })
     }
 
     fn turn_with(&self, turn: Turn, said: Raw) -> DriverFuture<'_, Result<Stop, DriverError>> {

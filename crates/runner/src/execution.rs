@@ -114,6 +114,7 @@ impl Execution {
             self.bell = Some(bell::hang(&self.scene.node.folder, &self.id)?);
         }
         let mut has_rung = true;
+        let ending = self.scene.node.around.tasks.stop();
         loop {
             if let Some(finish) = self.machine.finish() {
                 return Ok(Progress::Finished(finish.clone()));
@@ -140,6 +141,12 @@ impl Execution {
             let wake = self.machine.next_wake();
             let input = tokio::select! { biased;
                 () = cancel.cancelled(), if !is_cancelled => {
+                    is_cancelled = true;
+                    self.waiting.clear();
+                    Input::Cancel
+                }
+                // What is under way ends with the process. That is no failure of its step, after which another would be begun.
+                () = ending.cancelled(), if !is_cancelled => {
                     is_cancelled = true;
                     self.waiting.clear();
                     Input::Cancel

@@ -9,6 +9,8 @@ use std::{
 use platform::files::{self, FileError};
 use workflow::{Loaded, Plan, Problem, WORKFLOW_FILE_MAX};
 
+use crate::folders::Folders;
+
 /// Folders below the working directory, in the order they are searched.
 const LOCAL: [&str; 2] = [".agentcraft/workflows", ".awf/workflows"];
 
@@ -32,6 +34,8 @@ pub struct Shelf {
     pub shared: Vec<PathBuf>,
     /// Below it are the user's packs.
     pub user: Option<PathBuf>,
+    /// The user's folders of AWF.
+    pub awf: Option<Folders>,
 }
 
 /// A workflow file.
@@ -73,35 +77,45 @@ impl Shelf {
     /// Every workflow that can be run in the folder, by name.
     pub fn list(&self, cwd: &Path) -> Vec<Found> {
         let mut found: Vec<Found> = Vec::new();
-        let folders = self.chosen.iter().cloned();
-        let folders = folders.chain(LOCAL.iter().map(|folder| cwd.join(folder)));
-        for folder in folders.chain(self.shared.iter().cloned()) {
+        for folder in self.folders(cwd) {
             add(&mut found, files_of(&folder, None));
         }
-        let homes = [Some(cwd.to_owned()), self.user.clone()];
-        for home in homes.into_iter().flatten() {
-            for folder in PACKS {
-                for pack in sub_folders(&home.join(folder)) {
-                    add(&mut found, files_of(&pack.join("workflows"), Some(&pack)));
-                }
+        for folder in self.packs(cwd) {
+            for pack in sub_folders(&folder) {
+                add(&mut found, files_of(&pack.join("workflows"), Some(&pack)));
             }
         }
         found.sort_by(|left, right| left.name.cmp(&right.name));
         found
     }
 
+    /// The folders with workflows, in the order in which they are searched.
+    fn folders(&self, cwd: &Path) -> Vec<PathBuf> {
+        let first = self.awf.as_ref().and_then(Folders::workflows_first);
+        let first = first.map(|folder| cwd.join(folder));
+        let mut folders: Vec<PathBuf> = self.chosen.iter().cloned().chain(first).collect();
+        folders.extend(LOCAL.iter().map(|folder| cwd.join(folder)));
+        folders.extend(self.shared.iter().cloned());
+        folders.extend(self.awf.iter().map(Folders::workflows));
+        folders
+    }
+
+    /// The folders with packs.
+    fn packs(&self, cwd: &Path) -> Vec<PathBuf> {
+        let homes = [Some(cwd), self.user.as_deref()].into_iter().flatten();
+        homes
+            .flat_map(|home| PACKS.map(|folder| home.join(folder)))
+            .chain(self.awf.iter().map(Folders::packs))
+            .collect()
+    }
+
     /// The folders in which a change changes what `list` gives; for one that is not there, the nearest above it that is.
     pub(crate) fn watched(&self, cwd: &Path) -> BTreeSet<PathBuf> {
-        let local = LOCAL.iter().map(|folder| cwd.join(folder));
-        let mut folders: Vec<PathBuf> = self.chosen.iter().cloned().chain(local).collect();
-        folders.extend(self.shared.iter().cloned());
-        let homes = [Some(cwd.to_owned()), self.user.clone()];
-        for home in homes.into_iter().flatten() {
-            for folder in PACKS {
-                let packs = sub_folders(&home.join(folder));
-                folders.push(home.join(folder));
-                folders.extend(packs.iter().map(|pack| pack.join("workflows")));
-            }
+        let mut folders = self.folders(cwd);
+        for folder in self.packs(cwd) {
+            let packs = sub_folders(&folder);
+            folders.push(folder);
+            folders.extend(packs.iter().map(|pack| pack.join("workflows")));
         }
         let nearest = |folder: PathBuf| {
             let mut places = folder.ancestors().take(ABOVE_MAX);

@@ -251,12 +251,26 @@ impl History {
 
     /// The run that waits for words in a conversation, after whoever worked on it has gone.
     pub(crate) async fn waiting_in(&self, talk: &str) -> Result<Option<String>, EngineError> {
+        self.left_in(talk, &[RunState::Waiting]).await
+    }
+
+    /// The run of a conversation that was cut off.
+    pub(crate) async fn interrupted_in(&self, talk: &str) -> Result<Option<String>, EngineError> {
+        self.left_in(talk, &[RunState::Running, RunState::Interrupted])
+            .await
+    }
+
+    async fn left_in(
+        &self,
+        talk: &str,
+        states: &[RunState],
+    ) -> Result<Option<String>, EngineError> {
         const LIVE_MAX: u32 = 10_000;
         let rows = self.records.list::<Kept>(KIND, Which::Live, None, LIVE_MAX);
         let mut rows = rows.await?.into_iter();
         let found = rows.find(|row| {
             let kept = &row.value;
-            kept.state == RunState::Waiting
+            states.contains(&kept.state)
                 && kept.talk.as_deref() == Some(talk)
                 && !kept.worker.is_there()
         });

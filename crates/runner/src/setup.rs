@@ -1,16 +1,12 @@
 //! What a run is given at its start, and what it would do with that.
 
-use std::{
-    collections::BTreeMap,
-    ffi::OsString,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc};
 
 use serde_json::{Map, Value};
 use workflow::{Description, Mask, Setup, World};
 
 use crate::{
+    folders::FilePlaces,
     found::Found,
     refused::StartError,
     surroundings::{mask, secret_inputs},
@@ -40,7 +36,7 @@ pub fn describe(
     let inputs = checked.map_err(|problems| StartError::Inputs { problems })?;
     let given = Mask::of_values(secret_inputs(&inputs, secret_names));
     let mask = mask(environment, secret_names).and(&given);
-    let setup = stage.setup("dry-run", inputs, &world);
+    let setup = stage.setup("dry-run", inputs, found, &world);
     Ok(plan.describe(&setup, &world).masked(&mask))
 }
 
@@ -49,15 +45,20 @@ impl Stage<'_> {
         Arc::new(RunWorld {
             environment: self.environment.clone(),
             cwd: self.cwd.to_owned(),
-            pack: found.pack.clone(),
-            folder: found.path.parent().map(PathBuf::from).unwrap_or_default(),
+            places: self.places(found),
         })
+    }
+
+    /// Where what the workflow names is looked for.
+    pub(crate) fn places(&self, found: &Found) -> FilePlaces {
+        FilePlaces::of(found, self.cwd, self.environment)
     }
 
     pub(crate) fn setup(
         &self,
         run: &str,
         inputs: Map<String, Value>,
+        found: &Found,
         world: &Arc<dyn World>,
     ) -> Setup {
         Setup {
@@ -68,24 +69,10 @@ impl Stage<'_> {
             working_dir: self.cwd.to_string_lossy().into_owned(),
             user: world.variable("USER").unwrap_or_default(),
             hostname: platform::system::hostname(),
-            directories: directories(self.cwd),
+            directories: self.places(found).values(),
             seed: platform::owner::fresh_id().bytes().fold(7, |seed, byte| {
                 seed.wrapping_mul(31).wrapping_add(u64::from(byte))
             }),
         }
     }
-}
-
-/// What `awf.*` in templates stands for.
-fn directories(cwd: &Path) -> BTreeMap<String, String> {
-    let home = cwd.join(".awf");
-    ["prompts", "scripts", "skills", "workflows", "plugins"]
-        .into_iter()
-        .map(|name| (format!("{name}_dir"), home.join(name)))
-        .chain([
-            ("config_dir".to_owned(), home.clone()),
-            ("data_dir".to_owned(), home.join("data")),
-        ])
-        .map(|(name, path)| (name, path.to_string_lossy().into_owned()))
-        .collect()
 }

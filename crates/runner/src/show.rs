@@ -24,7 +24,7 @@ use voices::Voice;
 
 use crate::history;
 
-/// What is shown of a step's output.
+/// What is shown of a step's output, where not all of it is wanted: its end.
 const SHOWN_MAX: usize = 64 * 1024;
 
 /// The kind of step in which a run ends.
@@ -40,16 +40,28 @@ pub struct Audience {
     streams: Arc<Mutex<BTreeMap<(String, Voice), MaskStream>>>,
     /// What the agents of the turn have used.
     spent: Arc<Mutex<Spent>>,
+    detail: Detail,
     /// Put before the ids of everything, so that no other run in the same conversation has the same.
     run: String,
     /// Put before the paths of the steps: of a run inside another.
     prefix: String,
 }
 
+/// How much those who watch are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    /// Updates of calls, with the end of what a step prints.
+    Shortened,
+    /// In the end all that is kept of what a step has printed, and a line for each attempt that has failed.
+    Whole,
+}
+
 #[derive(Debug, Default)]
 struct Progress {
     /// In the order of the file, with how far each is.
     entries: Vec<PlanEntry>,
+    /// What each of them is called, whatever has become of it.
+    names: Vec<String>,
     /// Where among them a step is.
     places: HashMap<String, usize>,
     /// Where each step is written.
@@ -72,8 +84,18 @@ impl Audience {
             steps: Arc::default(),
             streams: Arc::default(),
             spent: Arc::default(),
+            detail: Detail::Shortened,
             run: String::new(),
             prefix: String::new(),
+        }
+    }
+
+    /// For those who print what is told and cannot look at a call again.
+    #[must_use]
+    pub fn told_everything(self) -> Self {
+        Self {
+            detail: Detail::Whole,
+            ..self
         }
     }
 
@@ -151,11 +173,11 @@ impl Audience {
                 if kind == TERMINAL {
                     return;
                 }
-                self.set(step, PlanStatus::InProgress);
+                self.set(step, PlanStatus::InProgress, None);
                 let written = self.progress().written.get(step).cloned();
                 self.emit(EventKind::ToolCall(ToolCall {
                     id: self.begin(path),
-                    title: title(path, description),
+                    title: self.title(path, description),
                     name: None,
                     kind: tool_kind(kind),
                     status: ToolStatus::InProgress,
@@ -177,6 +199,9 @@ impl Audience {
                     "attempt {attempt} failed: {error}; trying again{}",
                     pause.unwrap_or_default()
                 );
+                if self.detail == Detail::Whole {
+                    self.notice(format!("{}{path}: {words}", self.prefix));
+                }
                 self.update(path, ToolStatus::InProgress, Some(words));
             }
             Announcement::StepEnded {
@@ -190,11 +215,13 @@ impl Audience {
                     return;
                 }
                 self.flush(&self.own(path));
-                self.set(step, PlanStatus::Completed);
+                let came_to = (*status != StepStatus::Succeeded).then_some(status.word());
+                let came_to = came_to.map(|word| word.replace('_', " "));
+                self.set(step, PlanStatus::Completed, came_to.as_deref());
                 let (status, words) = match status {
                     StepStatus::Succeeded => (ToolStatus::Completed, None),
                     StepStatus::Skipped => {
-                        self.rename(path, format!("{path} (skipped)"));
+                        self.rename(path, format!("{}{path} (skipped)", self.prefix));
                         (ToolStatus::Completed, None)
                     }
                     StepStatus::Failed => (ToolStatus::Failed, error.clone()),
@@ -211,14 +238,20 @@ impl Audience {
         self.output(path, &self.mask().stream().push(text));
     }
 
-    /// All that a step has printed.
+    /// All that is kept of what a step has printed.
     pub(crate) fn whole_output(&self, path: &str, text: &str) {
-        self.output(path, &self.mask().text(text));
+        let masked = self.mask().text(text);
+        match self.detail {
+            Detail::Shortened => self.output(path, &masked),
+            Detail::Whole => {
+                let id = self.current(path);
+                self.progress().outputs.insert(id, masked); // It is told with the end of the step.
+            }
+        }
     }
 
     fn output(&self, path: &str, masked: &str) {
-        let from = masked.ceil_char_boundary(masked.len().saturating_sub(SHOWN_MAX));
-        let shown = masked[from..].to_owned();
+        let shown = shortened(masked);
         if shown.is_empty() {
             return;
         }
@@ -234,6 +267,14 @@ impl Audience {
     /// Something that the run itself says, whole.
     pub(crate) fn text(&self, text: impl Into<String>) {
         self.emit(EventKind::Text { text: text.into() });
+    }
+
+    fn title(&self, path: &str, description: &str) -> String {
+        let inside = &self.prefix;
+        match description {
+            "" => format!("{inside}{path}"),
+            words => format!("{inside}{path}: {words}"),
+        }
     }
 
     fn own(&self, path: &str) -> String {
@@ -362,11 +403,12 @@ impl Audience {
     }
 }
 
-fn title(path: &str, description: &str) -> String {
-    if description.is_empty() {
-        path.to_owned()
-    } else {
-        format!("{path}: {description}")
+/// The end of a text that is long, and how much was before it.
+fn shortened(text: &str) -> String {
+    let from = text.ceil_char_boundary(text.len().saturating_sub(SHOWN_MAX));
+    match from {
+        0 => text.to_owned(),
+        from => format!("… {from} bytes before this\n{}", &text[from..]),
     }
 }
 

@@ -11,7 +11,7 @@ use engine::{DriverSurroundings, Drivers, Engine, Records};
 use serde_json::{Map, Value};
 use workflow::{Mask, SECRET_NAMES, is_secret_name};
 
-use crate::{choices::Choices, found::Shelf, servers::Servers};
+use crate::{choices::Choices, folders::FilePlaces, found::Shelf, servers::Servers};
 
 /// Given by whoever assembles the program; clones share everything.
 #[derive(Debug, Clone)]
@@ -86,6 +86,8 @@ pub(crate) struct Scene {
     pub(crate) servers: Servers,
     /// What whoever asked for the run has chosen for its agents.
     pub(crate) choices: Choices,
+    /// Where its files are looked for.
+    pub(crate) places: FilePlaces,
 }
 
 impl Scene {

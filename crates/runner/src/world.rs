@@ -11,6 +11,8 @@ use platform::files;
 use serde::{Deserialize, Serialize};
 use workflow::{FILE_MAX, FileKind, World};
 
+use crate::folders::FilePlaces;
+
 /// What the world has answered while one input was decided. It is kept with the input: deciding it again gives the same,
 /// whatever has become of the files and the variables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,10 +103,7 @@ impl World for Remembering {
 pub(crate) struct RunWorld {
     pub(crate) environment: BTreeMap<OsString, OsString>,
     pub(crate) cwd: PathBuf,
-    /// The folder of the workflow's pack.
-    pub(crate) pack: Option<PathBuf>,
-    /// The folder of the workflow file.
-    pub(crate) folder: PathBuf,
+    pub(crate) places: FilePlaces,
 }
 
 impl World for RunWorld {
@@ -132,16 +131,13 @@ impl World for RunWorld {
 impl RunWorld {
     /// Where a file may be, the nearest first.
     fn places(&self, kind: FileKind, path: &Path) -> Vec<PathBuf> {
-        let folder = match kind {
-            FileKind::Prompt => "prompts",
-            FileKind::Script => "scripts",
-            FileKind::Any => return vec![self.cwd.join(path)],
-        };
-        let pack = self.pack.iter().map(|pack| pack.join(folder).join(path));
-        let local = [".agentcraft", ".awf"].map(|home| self.cwd.join(home).join(folder).join(path));
-        pack.chain([self.folder.join(path)])
-            .chain(local)
-            .chain([self.cwd.join(path)])
-            .collect()
+        match kind {
+            FileKind::Prompt => self.places.of_kind("prompts", path),
+            FileKind::Script => self.places.of_kind("scripts", path),
+            FileKind::Any => {
+                let below = self.places.below_users(path);
+                below.unwrap_or_else(|| vec![self.cwd.join(path)])
+            }
+        }
     }
 }

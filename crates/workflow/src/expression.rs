@@ -1,5 +1,7 @@
 //! Conditions in the expr language. Its library panics on some inputs and never ends on others, so both are fenced off here.
 
+mod spelling;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
 
@@ -42,8 +44,29 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
             "repeat() needs a text and a whole number".to_owned(),
         )),
     });
+    // The three functions that workflows have beside those of the language.
+    add_text_function(&mut environment, "contains", |text, part| {
+        text.contains(part)
+    });
+    add_text_function(&mut environment, "has_prefix", |text, part| {
+        text.starts_with(part)
+    });
+    add_text_function(&mut environment, "has_suffix", |text, part| {
+        text.ends_with(part)
+    });
     environment
 });
+
+fn add_text_function(
+    environment: &mut Environment<'static>,
+    name: &'static str,
+    holds: fn(&str, &str) -> bool,
+) {
+    environment.add_function(name, move |call| match call.args.as_slice() {
+        [Value::String(text), Value::String(part)] => Ok(Value::Bool(holds(text, part))),
+        _ => Err(expr::Error::ExprError(format!("{name}() needs two texts"))),
+    });
+}
 
 /// Whether the condition can be used at all; the error is in words.
 pub(crate) fn check(text: &str) -> Result<(), String> {
@@ -125,7 +148,8 @@ fn compile(text: &str) -> Result<Program, String> {
         return Err("conditions are written without {{ and }}".to_owned());
     }
     refuse_monsters(text)?;
-    match catch_unwind(AssertUnwindSafe(|| expr::compile(text))) {
+    let text = spelling::ours(text);
+    match catch_unwind(AssertUnwindSafe(|| expr::compile(&text))) {
         Ok(Ok(program)) => Ok(program),
         Ok(Err(error)) => Err(first_words(&error.to_string())),
         Err(_) => {
@@ -262,6 +286,7 @@ fn tokens(text: &str) -> Vec<Token> {
                 } else if after == Some(&'(') && !word.contains('.') {
                     tokens.push(Token::Call(word));
                 } else {
+                    let word = word.replace('?', "");
                     tokens.push(Token::Path(word.split('.').map(str::to_owned).collect()));
                 }
             }
@@ -292,8 +317,11 @@ fn end_of_path(characters: &[char], start: usize) -> usize {
     let is_word = |character: &char| character.is_alphanumeric() || *character == '_';
     let mut index = start;
     while let Some(character) = characters.get(index) {
-        let is_inner_dot = *character == '.' && characters.get(index + 1).is_some_and(is_word);
-        if !is_word(character) && !is_inner_dot {
+        let is_inner_dot = |at: usize| {
+            characters.get(at) == Some(&'.') && characters.get(at + 1).is_some_and(is_word)
+        };
+        let is_optional = *character == '?' && is_inner_dot(index + 1);
+        if !is_word(character) && !is_inner_dot(index) && !is_optional {
             break;
         }
         index += 1;
@@ -327,12 +355,17 @@ fn coerced_inputs(inputs: &Json) -> Value {
     };
     let coerced = |value: &Json| match value {
         Json::String(text) => {
+            let is_number = text.ends_with(|last: char| last.is_ascii_digit());
             if let Ok(number) = text.parse::<i64>() {
                 Value::Integer(number)
-            } else if let Ok(truth) = text.parse::<bool>() {
-                Value::Bool(truth)
+            } else if let (true, Ok(number)) = (is_number, text.parse::<f64>()) {
+                Value::Float(number)
             } else {
-                Value::String(text.clone())
+                match text.as_str() {
+                    "true" | "True" | "TRUE" => Value::Bool(true),
+                    "false" | "False" | "FALSE" => Value::Bool(false),
+                    _ => Value::String(text.clone()),
+                }
             }
         }
         other => value_of(other),

@@ -14,7 +14,7 @@ use crate::world::{EmptyWorld, World};
 
 fn holds_here(text: &str) -> Result<bool, String> {
     let setup = Setup {
-        inputs: json!({"n": "5", "flag": "true", "word": "main", "list": ["a"]})
+        inputs: json!({"n": "5", "flag": "true", "word": "main", "list": ["a"], "rate": "1.5", "yes": "True", "no": "FALSE"})
             .as_object()
             .cloned()
             .unwrap(),
@@ -57,6 +57,21 @@ fn conditions_hold_as_written() {
             true,
         ),
         ("inputs.n > 3", true),
+        ("inputs.rate > 1.2 and inputs.rate < 1.6", true),
+        ("inputs.yes and not inputs.no", true),
+        (r#"states.test?.Output contains "passed""#, true),
+        (r#"states.later?.Output == """#, true),
+        (r#"states.test.Output not contains "failed" and true"#, true),
+        (
+            r#"true and states.test.Output not contains "passed""#,
+            false,
+        ),
+        (r#"inputs.word not in ["main", "dev"] or false"#, false),
+        (r#"contains(states.test.Output, "tests")"#, true),
+        (
+            r#"has_prefix(inputs.word, "ma") && has_suffix(inputs.word, "in")"#,
+            true,
+        ),
         ("inputs.n >= 5 && inputs.n <= 5", true),
         ("inputs.flag", true),
         ("not inputs.flag or inputs.n < 2", false),

@@ -342,6 +342,21 @@ fn unknown_keys_are_warnings_and_the_workflow_still_runs() {
 }
 
 #[test]
+fn a_provider_that_is_not_supported_is_warned_of() {
+    let agent = |provider: &str| {
+        around(&format!(
+            "  a: {{type: agent, provider: {provider}, prompt: hi, on_success: done}}"
+        ))
+    };
+    assert!(problems(&agent("claude")).is_empty());
+    let found = problems(&agent("mistral_vibe"));
+    assert!(
+        found.len() == 1 && found[0].contains("is not supported"),
+        "{found:?}"
+    );
+}
+
+#[test]
 fn output_that_goes_unquoted_into_a_command_is_warned_of() {
     let two = |command: &str| {
         format!(
@@ -358,6 +373,19 @@ fn output_that_goes_unquoted_into_a_command_is_warned_of() {
         ("echo {{escape .states.a.Output}}", false),
         ("echo {{.states.a.ExitCode}}", false),
         ("echo {{.workflow.id}}", false),
+        ("echo {{.states.a.Error}}", true),
+        ("echo {{with .states.a}}{{.Output}}{{end}}", true),
+        (
+            "echo {{with .states.a}}{{.Output | shell_quote}}{{end}}",
+            false,
+        ),
+        ("echo {{with .}}{{.states.a.Output}}{{end}}", true),
+        ("{{$r := .}}echo {{$r.states.a.Output}}", true),
+        (
+            "{{$r := .}}echo {{$r.states.a.Output | shell_quote}}",
+            false,
+        ),
+        ("echo {{range .states}}{{.Output}}{{end}}", true),
         ("echo {{.inputs.who}}", true),
         ("echo {{escape .inputs.who}}", false),
         ("echo {{.inputs.count}} {{.inputs.stage}}", false),
@@ -382,6 +410,15 @@ fn output_that_goes_unquoted_into_a_command_is_warned_of() {
             .any(|problem| problem.contains("UNSAFE"))
     );
     assert!(problems(&item("[a, b]")).is_empty());
+    for (word, is_warned) in [("message", true), ("exit_code", false)] {
+        let hook = format!(
+            "{}hooks:\n  workflow_error: [{{command: 'echo {{{{.error.{word}}}}}'}}]\n",
+            two("x")
+        );
+        let found = problems(&hook);
+        let warned = found.iter().any(|problem| problem.contains("UNSAFE"));
+        assert_eq!(warned, is_warned, "{word}: {found:?}");
+    }
 }
 
 #[test]

@@ -9,11 +9,11 @@ mod steps;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use action::KNOWN_PROVIDERS;
 pub use action::{
     Agent, Capture, Command, ConversationMode, Operation, OutputFormat, Prompt, Provider, Script,
     SessionTracking, Skill, ToolProxy, WorkflowCall,
 };
+pub(crate) use action::{KNOWN_PROVIDERS, UNSUPPORTED_PROVIDER};
 pub use flow::{
     Approval, Backoff, ForEach, Hook, Items, Limit, OnDeny, Parallel, Retry, StepHooks, Strategy,
     Terminal, TerminalStatus, Transition, WhileLoop, WorkflowHooks,

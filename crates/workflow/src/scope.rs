@@ -66,7 +66,9 @@ impl Scope<'_> {
         for reference in references {
             match (reference.part(0), reference.part(1)) {
                 (Some("states"), Some(name)) => add_state(name),
-                (Some("states"), None) => self.records.keys().for_each(|name| add_state(name)),
+                (Some("states") | None, None) => {
+                    self.records.keys().for_each(|name| add_state(name))
+                }
                 (Some("env"), Some(name)) => {
                     if let Some(value) = self.world.variable(name) {
                         variables.insert(name.to_owned(), Value::String(value));

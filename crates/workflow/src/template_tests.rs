@@ -91,6 +91,14 @@ fn filled(text: &str) -> Result<String, String> {
 fn every_idiom_of_the_format_is_filled_in() {
     let cases = [
         ("plain", "plain"),
+        ("{{$r := .}}{{$r.states.build.Output}}", "hello\n"),
+        ("{{with .}}{{.states.build.Output}}{{end}}", "hello\n"),
+        (
+            r#"{{define "x"}}{{.states.build.Output}}{{end}}{{template "x" .}}"#,
+            "hello\n",
+        ),
+        (r#"{{index . "states" "build" "Output"}}"#, "hello\n"),
+        ("{{$.states.build.Output}}", "hello\n"),
         ("{{.inputs.name}}", "Ada"),
         ("{{inputs.name}}", "Ada"),
         ("{{ .inputs.count }}", "3"),

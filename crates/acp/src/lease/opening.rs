@@ -248,7 +248,7 @@ fn hello(face: &Face) -> Result<Option<Raw>, ErrorObject> {
 
 /// Whether a session that is over may go on; of an agent that does not say, it may.
 pub(super) fn may_reopen(face: &Face) -> Result<bool, ErrorObject> {
-    Ok(hello(face)?.is_none_or(|hello| takes_up(&hello)))
+    Ok(hello(face)?.is_none_or(|hello| takes_up(&hello) || reopens(&hello)))
 }
 
 /// A session that was closed is not deleted: it goes on, if its agent can take up the conversation.
@@ -278,6 +278,12 @@ fn takes_up(hello: &Raw) -> bool {
     let capabilities = &said["agentCapabilities"];
     let resumes = &capabilities["sessionCapabilities"]["resume"];
     capabilities["loadSession"] == true || resumes.is_object() || *resumes == true
+}
+
+/// Whether the agent goes on with conversations that it has had with us, and knows no others.
+fn reopens(hello: &Raw) -> bool {
+    let said: Value = serde_json::from_str(&hello.frame).unwrap_or_default();
+    said["_meta"]["agentcraft"]["reopens"] == true
 }
 
 async fn create(

@@ -383,6 +383,7 @@ fn offered_workflows(config: &Config) -> Workflows {
         chosen: None,
         shared: vec![folder.join("workflows")],
         user: None,
+        awf: None,
     };
     Workflows::new(move || {
         let found = shelf.list(&folder);

@@ -1,11 +1,11 @@
 //! Workflows and their runs: the problems of a file, a plan, a run as it happens and afterwards.
 
-use std::{collections::BTreeMap, io, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, io, time::Duration};
 
 use domain::turn::{Answer, AskId, AskKind, Event, EventKind, ToolContent, ToolStatus, ToolUpdate};
 use jiff::Timestamp;
 use runner::{RunDetail, RunState, RunView};
-use serde_json::value::to_raw_value;
+use serde_json::value::{RawValue, to_raw_value};
 use workflow::{Plan, Problem, Severity, StepStatus, format_duration};
 
 use super::{
@@ -23,8 +23,10 @@ const INNER: &str = "::";
 /// A run as it happens.
 #[derive(Debug)]
 pub(crate) enum RunLines {
-    /// A conversation on a terminal, or lines of JSON.
-    Stream(Box<Stream>),
+    /// A conversation on a terminal, with what each step has printed below its line.
+    Terminal(Box<Stream>),
+    /// Lines of JSON.
+    Json(Box<Stream>),
     /// Plain lines: what steps and agents print to stdout, the progress to stderr.
     Plain(Plain),
 }
@@ -39,36 +41,50 @@ pub(crate) struct Plain {
 
 impl RunLines {
     pub(crate) fn new(format: TalkFormat, config: &Config, screen: &Screen) -> Self {
-        let is_plain = format == TalkFormat::Text && screen.width().is_none();
-        match is_plain {
-            true => Self::Plain(Plain::default()),
-            false => {
-                let symbols = Symbols::of_locale(&config.environment);
-                Self::Stream(Box::new(Stream::new(format, symbols, screen)))
-            }
+        let symbols = Symbols::of_locale(&config.environment);
+        let stream = || Box::new(Stream::new(format, symbols, screen));
+        match (format, screen.width()) {
+            (TalkFormat::Text, None) => Self::Plain(Plain::default()),
+            (TalkFormat::Text, Some(_)) => Self::Terminal(stream()),
+            (TalkFormat::Json, _) => Self::Json(stream()),
         }
     }
 
     pub(crate) fn event(&mut self, event: &Event, screen: &mut Screen) -> io::Result<()> {
         match self {
             Self::Plain(plain) => plain.event(&event.kind, screen),
-            Self::Stream(stream) => {
+            Self::Json(stream) => {
                 let raw = to_raw_value(event)?;
                 stream.event(&raw, Some(&event.kind), screen)
+            }
+            Self::Terminal(stream) => {
+                let (kind, printed) = apart(&event.kind);
+                stream.event(RawValue::NULL, Some(&kind), screen)?;
+                let Some((status, printed)) = printed else {
+                    return Ok(());
+                };
+                stream.close(screen)?;
+                let text = ended(&printed);
+                match status {
+                    ToolStatus::Failed => screen.aside(&many_lines(&text)),
+                    ToolStatus::Completed | ToolStatus::Pending | ToolStatus::InProgress => {
+                        screen.print(&many_lines(&text))
+                    }
+                }
             }
         }
     }
 
     /// The person here has answered this one, and need not be told.
     pub(crate) fn answered(&mut self, ask: &AskId) {
-        if let Self::Stream(stream) = self {
+        if let Self::Terminal(stream) | Self::Json(stream) = self {
             stream.answered(ask);
         }
     }
 
     /// The question has gone out of sight.
     pub(crate) fn repeat_ask(&mut self) {
-        if let Self::Stream(stream) = self {
+        if let Self::Terminal(stream) | Self::Json(stream) = self {
             stream.repeat_ask();
         }
     }
@@ -76,16 +92,37 @@ impl RunLines {
     pub(crate) fn pause(&mut self, screen: &mut Screen) -> io::Result<()> {
         match self {
             Self::Plain(_) => Ok(()),
-            Self::Stream(stream) => stream.pause(screen),
+            Self::Terminal(stream) | Self::Json(stream) => stream.pause(screen),
         }
     }
 
     pub(crate) fn close(&mut self, screen: &mut Screen) -> io::Result<()> {
         match self {
             Self::Plain(plain) => plain.end_line(screen),
-            Self::Stream(stream) => stream.close(screen),
+            Self::Terminal(stream) | Self::Json(stream) => stream.close(screen),
         }
     }
+}
+
+/// The end of a step without what it has printed, and that: people want to read it whole.
+fn apart(kind: &EventKind) -> (Cow<'_, EventKind>, Option<(ToolStatus, String)>) {
+    let EventKind::ToolUpdate(update) = kind else {
+        return (Cow::Borrowed(kind), None);
+    };
+    let (Some(status @ (ToolStatus::Completed | ToolStatus::Failed)), false) =
+        (update.status, update.id.contains(INNER))
+    else {
+        return (Cow::Borrowed(kind), None);
+    };
+    let parts = update.content.iter().flatten().cloned();
+    let (said, rest): (Vec<_>, Vec<_>) =
+        parts.partition(|part| matches!(part, ToolContent::Text { .. }));
+    let without = ToolUpdate {
+        content: Some(rest),
+        ..update.clone()
+    };
+    let printed = Some((status, texts(&said)));
+    (Cow::Owned(EventKind::ToolUpdate(without)), printed)
 }
 
 impl Plain {

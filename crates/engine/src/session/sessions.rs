@@ -1,6 +1,7 @@
 //! The API of sessions: create, attach, prompt, answer, cancel, close, list, read back.
 
 mod first;
+mod left_open;
 mod native;
 mod resting;
 mod take_up;

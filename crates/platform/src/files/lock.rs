@@ -5,6 +5,7 @@ use std::{
     io::{self, Seek, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use rustix::fs::{FlockOperation, flock};
@@ -14,6 +15,9 @@ const HOLDER_BYTES_MAX: u64 = 32;
 
 /// How often the lock is tried again when the file is replaced between opening and locking it.
 const ATTEMPTS_MAX: usize = 8;
+
+/// How long to let a holder work before the lock is tried again.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// What came of the attempt.
 #[derive(Debug)]
@@ -83,6 +87,17 @@ pub fn lock_exclusive(path: &Path) -> Result<Lock, LockError> {
     })
 }
 
+/// As `lock_exclusive`, for a lock that is held for moments: waits so long for whoever has it. Blocks.
+pub fn lock_within(path: &Path, patience: Duration) -> Result<Lock, LockError> {
+    let begin = Instant::now();
+    loop {
+        match lock_exclusive(path)? {
+            Lock::Held { .. } if begin.elapsed() < patience => std::thread::sleep(PAUSE),
+            lock => return Ok(lock),
+        }
+    }
+}
+
 /// The process that holds the lock, found without touching it; nothing where the system does not tell.
 pub fn lock_holder(path: &Path) -> Option<u32> {
     let inode = path.metadata().ok()?.ino();
@@ -146,6 +161,25 @@ mod tests {
         assert!(matches!(lock_exclusive(&path).unwrap(), Lock::Held { by } if by == ourselves));
         drop(first);
         assert!(matches!(lock_exclusive(&path).unwrap(), Lock::Acquired(_)));
+    }
+
+    #[test]
+    fn whoever_is_patient_gets_the_lock_when_its_holder_is_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let Lock::Acquired(first) = lock_exclusive(&path).unwrap() else {
+            panic!("nobody else can have it");
+        };
+        assert!(matches!(
+            lock_within(&path, Duration::ZERO).unwrap(),
+            Lock::Held { .. }
+        ));
+        let waiting = std::thread::spawn({
+            let path = path.clone();
+            move || lock_within(&path, Duration::from_secs(60)).unwrap()
+        });
+        drop(first);
+        assert!(matches!(waiting.join().unwrap(), Lock::Acquired(_)));
     }
 
     #[test]

@@ -60,6 +60,26 @@ async fn a_turn_that_takes_too_long_fails_in_words() {
 }
 
 #[tokio::test]
+async fn a_turn_takes_as_long_as_it_takes_where_nobody_sets_a_limit() {
+    let scene = Scene::new();
+    let body = "printf 'one, '; while [ ! -e late ]; do sleep 0.01; done; printf two";
+    let driver = scene.command(body, &[]);
+    let a_day_later = async {
+        scene.log.newer_than(0).await;
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(24 * 3600)).await;
+        tokio::time::resume();
+        std::fs::write(scene.path("late"), "").unwrap();
+    };
+    let opened = scene.open(&driver, None).await;
+    let taking = driver.turn(turn(&opened.id, "hello"));
+    let (stop, ()) = tokio::join!(taking, a_day_later);
+    assert_eq!(stop, Ok(Stop::EndTurn));
+    assert_eq!(scene.answer(), "one, two");
+    assert_eq!(scene.left(), []);
+}
+
+#[tokio::test]
 async fn a_program_that_leaves_somebody_with_its_output_does_not_hang_the_turn() {
     let scene = Scene::new();
     let driver = scene.command("sleep 600 & echo done", &[]);

@@ -9,7 +9,9 @@ use domain::{
     target::{Maker, Target},
     turn::{EventKind, Location, Stop, ToolCall, ToolContent, ToolUpdate, Usage},
 };
+use engine::TurnOptions;
 use platform::system;
+use serde_json::Value;
 use tokio::time::Instant;
 use workflow::{
     AgentAction, OutputFormat, Provider, SessionUse, StepResult, StepStatus, Tokens, ToolProxy,
@@ -37,6 +39,18 @@ struct Spoken {
     usage: Usage,
     /// What continues the conversation later.
     session: Option<String>,
+}
+
+/// What the agent is asked beside the prompt.
+fn options(action: &AgentAction, system: Option<String>) -> TurnOptions {
+    let option = |name: &str| action.options.get(name);
+    let turns = option("max_turns").and_then(Value::as_u64);
+    TurnOptions {
+        append_system_prompt: system,
+        max_turns: turns.and_then(|turns| u32::try_from(turns).ok()),
+        model: option("model").and_then(Value::as_str).map(str::to_owned),
+        ..TurnOptions::default()
+    }
 }
 
 pub(super) async fn run(act: &Act, action: AgentAction) -> StepResult {

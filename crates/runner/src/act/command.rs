@@ -103,7 +103,7 @@ fn start(
         Some(dir) => act.scene.cwd.join(dir),
         None => act.scene.cwd.clone(),
     };
-    let (program, args) = interpreter(command, script);
+    let (program, args) = interpreter(act, command, script);
     let spawn = Spawn {
         args,
         env: act.scene.environment().clone(),
@@ -117,11 +117,15 @@ fn start(
 }
 
 /// A script is read by the interpreter it names; a line is an argument of the shell.
-fn interpreter(command: &CommandAction, script: Option<&Script>) -> (PathBuf, Vec<OsString>) {
+fn interpreter(
+    act: &Act,
+    command: &CommandAction,
+    script: Option<&Script>,
+) -> (PathBuf, Vec<OsString>) {
     match shebang(command).zip(script) {
         None => (
             PathBuf::from("/bin/sh"),
-            vec!["-c".into(), OsString::from(&command.line)],
+            vec!["-c".into(), act.scene.places.located(&command.line).into()],
         ),
         Some((words, script)) => {
             let mut words = words.split_whitespace().map(OsString::from);
@@ -180,6 +184,12 @@ async fn attend(act: &Act, command: &CommandAction, group: Group, pipes: Pipes) 
     let (output_text, error_text) = (output.text(), errors.text());
     act.audience
         .whole_output(&act.path, &both(&output_text, &error_text));
+    for file in [output.file(), errors.file()].into_iter().flatten() {
+        act.audience.notice(format!(
+            "{} has printed more than is kept; it is in {file}",
+            act.path
+        ));
+    }
     StepResult {
         truncated: output.is_cut() || errors.is_cut(),
         output_path: output.file(),

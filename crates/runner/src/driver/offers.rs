@@ -9,6 +9,7 @@ use super::RunKeeper;
 use crate::{
     act,
     choices::{Choices, Offered},
+    folders::FilePlaces,
     found::Found,
     servers::Servers,
     surroundings::Scene,
@@ -94,6 +95,7 @@ impl RunKeeper {
             cwd: talk.cwd.clone(),
             servers: Servers::default(),
             choices: Choices::default(),
+            places: FilePlaces::default(),
         };
         Offered {
             roles: act::context::roles(&scene),

@@ -151,6 +151,9 @@ impl RunKeeper {
             StartError::Shelf(ShelfError::Missing { name, .. }) if name.is_empty() => {
                 format!("{INVALID_PROMPT}: Name a workflow with a slash before it.")
             }
+            StartError::Shelf(missing @ ShelfError::Missing { .. }) => {
+                format!("{INVALID_PROMPT}: {missing}.")
+            }
             StartError::Prompt { why } => format!("{INVALID_PROMPT}: {why}"),
             other => engine::chain(other),
         };

@@ -16,6 +16,7 @@ use super::{Execution, INPUTS_MAX, claim::Claim};
 use crate::{
     choices::Choices,
     clock::{fresh_id, now},
+    folders::FilePlaces,
     found::Found,
     history::{History, Kept, RunState, Worker},
     refused::StartError,
@@ -104,6 +105,7 @@ impl Execution {
             cwd: order.cwd.clone(),
             servers: order.servers,
             choices: order.choices,
+            places: FilePlaces::of(found, &order.cwd, &node.around.environment),
         };
         let stage = Stage {
             cwd: &scene.cwd,
@@ -114,7 +116,7 @@ impl Execution {
         let setup = Setup {
             parent_run: order.parent.as_ref().map(|caller| caller.run.clone()),
             call_stack: order.call_stack,
-            ..stage.setup(&id, inputs, &world)
+            ..stage.setup(&id, inputs, found, &world)
         };
         let machine = Machine::new(Arc::new(plan), setup, world)
             .map_err(|problems| StartError::Inputs { problems })?;
@@ -188,6 +190,7 @@ impl Execution {
             cwd: kept.cwd.clone(),
             servers: taken_up.servers,
             choices: taken_up.choices,
+            places: FilePlaces::of(&view.found(), &kept.cwd, &node.around.environment),
         };
         let mut todo = Vec::new();
         let is_over = machine.finish().is_some();

@@ -28,6 +28,7 @@ impl Audience {
         let shown = steps.filter(|step| !matches!(step.kind, workflow::StepKind::Terminal(_)));
         let mut progress = self.progress();
         progress.entries.clear();
+        progress.names.clear();
         progress.places.clear();
         let written = |step: &workflow::Step| Location {
             path: file.to_string_lossy().into_owned(),
@@ -40,22 +41,32 @@ impl Audience {
         for step in shown {
             let place = progress.entries.len();
             progress.places.insert(step.name.clone(), place);
-            progress.entries.push(entry(step));
+            let entry = entry(step);
+            progress.names.push(entry.text.clone());
+            progress.entries.push(entry);
         }
         drop(progress);
         self.tell_plan();
     }
 
-    pub(super) fn set(&self, step: &str, status: PlanStatus) {
+    /// How far a step is, and what it has come to where that is no success.
+    pub(super) fn set(&self, step: &str, status: PlanStatus, came_to: Option<&str>) {
         let mut progress = self.progress();
         let Some(place) = progress.places.get(step).copied() else {
             return;
         };
-        let entry = &mut progress.entries[place];
-        if entry.status == status {
+        let name = &progress.names[place];
+        let now = PlanEntry {
+            text: match came_to {
+                Some(word) => format!("{name} ({word})"),
+                None => name.clone(),
+            },
+            status,
+        };
+        if progress.entries[place] == now {
             return;
         }
-        entry.status = status;
+        progress.entries[place] = now;
         progress.untold += 1;
         let is_due = progress.untold > progress.entries.len() / TOLD_WITH_EACH;
         drop(progress);

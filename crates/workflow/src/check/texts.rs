@@ -57,7 +57,7 @@ const DIRECTORIES: [&str; 7] = [
 ];
 
 /// Properties whose text somebody else has written.
-const UNTRUSTED: [&str; 5] = ["Output", "Stderr", "Response", "JSON", "Data"];
+const UNTRUSTED: [&str; 6] = ["Output", "Stderr", "Response", "JSON", "Data", "Error"];
 
 pub(super) fn check(
     plan: &Plan,
@@ -356,6 +356,12 @@ impl Checker<'_> {
         }
         let is_untrusted = match (reference.part(0), reference.part(2)) {
             (Some("states"), Some(property)) => UNTRUSTED.contains(&property),
+            // All of a step, or of the run, holds what it has printed.
+            (Some("states") | None, None) => true,
+            // The words of a failure end with what the command complained about.
+            (Some("error"), _) => reference
+                .part(1)
+                .is_none_or(|part| part.eq_ignore_ascii_case("message")),
             (Some("inputs"), _) => reference
                 .part(1)
                 .is_some_and(|name| self.may_hold_anything(name)),
@@ -369,13 +375,20 @@ impl Checker<'_> {
             _ => false,
         };
         if is_untrusted {
-            let path = reference.path.join(".");
+            let path = match reference.path.join(".") {
+                path if path.is_empty() => "all that the run knows".to_owned(),
+                path => path,
+            };
+            let hint = match reference.path.is_empty() {
+                true => "write | shell_quote behind what is printed of it".to_owned(),
+                false => format!("write {{{{.{path} | shell_quote}}}}"),
+            };
             self.findings.add(
                 place,
                 Code::UnsafeCommand,
                 Severity::Warning,
                 format!("{path} goes into a command as it is; the shell would run what it holds"),
-                Some(format!("write {{{{.{path} | shell_quote}}}}")),
+                Some(hint),
             );
         }
     }

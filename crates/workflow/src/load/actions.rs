@@ -3,7 +3,7 @@
 use crate::document::{Node, Yaml};
 use crate::plan::{
     Agent, Capture, Command, ConversationMode, KNOWN_PROVIDERS, Operation, OutputFormat, Prompt,
-    Provider, Script, SessionTracking, Skill, ToolProxy, WorkflowCall,
+    Provider, Script, SessionTracking, Skill, ToolProxy, UNSUPPORTED_PROVIDER, WorkflowCall,
 };
 use crate::problem::{Code, Severity, nearest, quoted};
 use crate::reader::Mapping;
@@ -159,6 +159,11 @@ impl Loader<'_> {
                         hint,
                     );
                 }
+            }
+            Ok(Provider::Known(name)) if name == UNSUPPORTED_PROVIDER => {
+                let message = format!("the provider {} is not supported", quoted(&name));
+                self.findings
+                    .warning(node.place, Code::InvalidValue, message);
             }
             Ok(
                 Provider::Known(_) | Provider::Template(_) | Provider::Agent(_) | Provider::Acp(_),

@@ -50,6 +50,14 @@ impl Turn<'_> {
         });
         match prepared {
             Ok((mut items, limit)) => {
+                let path = self.state.frames.get(&id).map(|frame| frame.path.clone());
+                if let Some(path) = path.filter(|_| items.len() > limit as usize) {
+                    let words = format!(
+                        "of {} items the first {limit} are taken; max_iterations allows more",
+                        items.len()
+                    );
+                    self.log(&path, words);
+                }
                 items.truncate(limit as usize);
                 self.begin_rounds(id, Some(items), limit);
             }

@@ -150,6 +150,8 @@ fn loops_end_at_their_limit_their_condition_or_a_failure() {
             Outcome::Succeeded
         )
     );
+    let told = "of 4 items the first 2 are taken";
+    assert!(run.logs().iter().any(|log| log.contains(told)));
 
     let mut run = Run::begin(&each(
         "[1, 2, 3]",

@@ -152,6 +152,9 @@ pub(crate) const KNOWN_PROVIDERS: [&str; 8] = [
     "openai_compatible",
 ];
 
+/// The one of them that nobody here speaks to.
+pub(crate) const UNSUPPORTED_PROVIDER: &str = "mistral_vibe";
+
 impl Provider {
     /// Reads `claude`, `template:NAME`, `agent:NAME`, `acp:PROGRAM WORDS…`; a blank may stand for the colon.
     pub fn parse(written: &str) -> Result<Self, String> {

@@ -4,7 +4,7 @@ use gotmpl::parse::{CommandNode, DefineNode, Expr, ListNode, Node, PipeNode};
 
 use super::functions::{BUILT_IN, NAMESPACES, OURS};
 
-/// A path from the root of the data: `states.build.Output`.
+/// A path from the root of the data: `states.build.Output`; an empty one is the root itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reference {
     pub(crate) path: Vec<String>,
@@ -24,20 +24,11 @@ impl Reference {
 const QUOTING: [&str; 2] = ["escape", "shell_quote"];
 
 pub(super) fn of(tree: &ListNode, defines: &[DefineNode]) -> Vec<Reference> {
-    let mut walk = Walk::default();
-    walk.list(tree, Dot::Root);
-    for define in defines {
-        walk.list(&define.body, Dot::Moved);
-    }
-    walk.references
+    walk(tree, defines).references
 }
 
 pub(super) fn unknown_functions(tree: &ListNode, defines: &[DefineNode]) -> Vec<String> {
-    let mut walk = Walk::default();
-    walk.list(tree, Dot::Root);
-    for define in defines {
-        walk.list(&define.body, Dot::Moved);
-    }
+    let mut walk = walk(tree, defines);
     let is_known = |name: &String| {
         [&BUILT_IN[..], &OURS[..], &NAMESPACES[..]]
             .iter()
@@ -45,6 +36,18 @@ pub(super) fn unknown_functions(tree: &ListNode, defines: &[DefineNode]) -> Vec<
     };
     walk.functions.retain(|name| !is_known(name));
     walk.functions
+}
+
+fn walk(tree: &ListNode, defines: &[DefineNode]) -> Walk {
+    let mut walk = Walk {
+        prints_elsewhere: defines.iter().any(|define| prints_unquoted(&define.body)),
+        ..Walk::default()
+    };
+    walk.list(tree, Dot::Root);
+    for define in defines {
+        walk.list(&define.body, Dot::Moved);
+    }
+    walk
 }
 
 /// What `.` means: inside `range` and `with` it is no longer the root.
@@ -64,6 +67,8 @@ enum Printed {
 struct Walk {
     references: Vec<Reference>,
     functions: Vec<String>,
+    /// A text that is defined, and filled in elsewhere, prints something unquoted.
+    prints_elsewhere: bool,
 }
 
 impl Walk {
@@ -80,8 +85,9 @@ impl Walk {
                         .for_each(|body| self.list(body, dot));
                 }
                 Node::Range(branch) | Node::With(branch) => {
-                    // What is ranged over is probably printed inside.
-                    self.pipe(&branch.pipe, dot, Printed::Unquoted);
+                    // What is ranged over is probably what is printed inside.
+                    let printed = Printed::unless(!prints_unquoted(&branch.body));
+                    self.pipe(&branch.pipe, dot, printed);
                     self.list(&branch.body, Dot::Moved);
                     branch
                         .else_body
@@ -90,7 +96,7 @@ impl Walk {
                 }
                 Node::Template(template) => {
                     if let Some(pipe) = &template.pipe {
-                        self.pipe(pipe, dot, Printed::Unquoted);
+                        self.pipe(pipe, dot, Printed::unless(!self.prints_elsewhere));
                     }
                 }
                 Node::List(inner) => self.list(inner, dot),
@@ -101,15 +107,10 @@ impl Walk {
     }
 
     fn printed(&mut self, pipe: &PipeNode, dot: Dot) {
-        let is_quoted = pipe.commands.last().is_some_and(|command| {
-            matches!(command.args.first(), Some(Expr::Identifier(_, name)) if QUOTING.contains(&name.as_str()))
-        });
-        let printed = if is_quoted {
-            Printed::Quoted
-        } else {
-            Printed::Unquoted
-        };
-        self.pipe(pipe, dot, printed);
+        // Another name for the root prints nothing; what is printed of it is found by that name.
+        let names_root = !pipe.decl.is_empty()
+            && matches!(&pipe.commands[..], [command] if matches!(&command.args[..], [only] if is_root(only)));
+        self.pipe(pipe, dot, Printed::unless(names_root || is_quoted(pipe)));
     }
 
     fn pipe(&mut self, pipe: &PipeNode, dot: Dot, printed: Printed) {
@@ -164,6 +165,12 @@ impl Walk {
             Expr::Pipe(_, pipe) => self.pipe(pipe, dot, printed),
             Expr::Chain(_, inner, _) => self.expression(inner, dot, printed),
             Expr::Identifier(_, name) => self.functions.push(name.to_string()),
+            // Under another name for the root; nothing else has parts that are called so.
+            Expr::Field(_, fields) | Expr::Variable(_, _, fields)
+                if fields.len() > 1 && ["states", "env"].contains(&fields[0].as_str()) =>
+            {
+                self.found(strings(fields), expression.pos().line, printed);
+            }
             Expr::Dot(_)
             | Expr::Field(..)
             | Expr::Variable(..)
@@ -183,14 +190,53 @@ impl Walk {
     }
 }
 
-fn path_of(expression: &Expr, dot: Dot) -> Option<Vec<String>> {
-    let strings =
-        |fields: &[gotmpl::parse::SmolStr]| fields.iter().map(ToString::to_string).collect();
-    match expression {
-        Expr::Field(_, fields) if dot == Dot::Root => Some(strings(fields)),
-        Expr::Variable(_, name, fields) if name == "$" && !fields.is_empty() => {
-            Some(strings(fields))
+impl Printed {
+    fn unless(is_quoted: bool) -> Self {
+        match is_quoted {
+            true => Self::Quoted,
+            false => Self::Unquoted,
         }
+    }
+}
+
+/// Whether what a pipe gives is one word for a shell.
+fn is_quoted(pipe: &PipeNode) -> bool {
+    pipe.commands.last().is_some_and(|command| {
+        matches!(command.args.first(), Some(Expr::Identifier(_, name)) if QUOTING.contains(&name.as_str()))
+    })
+}
+
+/// Whether something is printed there as it is.
+fn prints_unquoted(list: &ListNode) -> bool {
+    list.nodes.iter().any(|node| match node {
+        Node::Action(action) => action.pipe.decl.is_empty() && !is_quoted(&action.pipe),
+        Node::If(branch) | Node::Range(branch) | Node::With(branch) => {
+            let otherwise = branch.else_body.as_ref();
+            prints_unquoted(&branch.body) || otherwise.is_some_and(prints_unquoted)
+        }
+        Node::List(inner) => prints_unquoted(inner),
+        Node::Template(_) => true, // Whatever that prints.
+        Node::Define(_) | Node::Text(_) | Node::Break(_) | Node::Continue(_) => false,
+    })
+}
+
+fn is_root(expression: &Expr) -> bool {
+    match expression {
+        Expr::Dot(_) => true,
+        Expr::Variable(_, name, fields) => name == "$" && fields.is_empty(),
+        _ => false,
+    }
+}
+
+fn strings(fields: &[gotmpl::parse::SmolStr]) -> Vec<String> {
+    fields.iter().map(ToString::to_string).collect()
+}
+
+fn path_of(expression: &Expr, dot: Dot) -> Option<Vec<String>> {
+    match expression {
+        Expr::Dot(_) if dot == Dot::Root => Some(Vec::new()),
+        Expr::Field(_, fields) if dot == Dot::Root => Some(strings(fields)),
+        Expr::Variable(_, name, fields) if name == "$" => Some(strings(fields)),
         Expr::Identifier(_, name) if NAMESPACES.contains(&name.as_str()) => {
             Some(vec![name.to_string()])
         }

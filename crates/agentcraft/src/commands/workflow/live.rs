@@ -87,7 +87,7 @@ impl<'a> Live<'a> {
         let (sender, asks) = mpsc::channel(ASKS_MAX);
         let sink = SessionSink::new(log.clone(), sender);
         Ok(Self {
-            audience: Audience::new(sink, node.runs.mask()),
+            audience: Audience::new(sink, node.runs.mask()).told_everything(),
             lines: RunLines::new(format, config, screen),
             node,
             log,
@@ -149,8 +149,24 @@ impl<'a> Live<'a> {
                 .json_line(&json!({ "type": "run", "runId": id, "workflow": workflow }))?,
             TalkFormat::Text => self.screen.note(&format!("run {id}"))?,
         }
-        let (answers, mut reports) = self.drive(execution);
         let mut signals = Signals::new()?;
+        let (answers, mut reports) = self.drive(execution);
+        let shown = self.attend(&id, &answers, &mut reports, &mut signals);
+        let shown = shown.await;
+        if let Err(CommandError::Print(_)) = &shown {
+            self.end_unseen(&mut reports, &mut signals).await;
+        }
+        shown
+    }
+
+    /// Shows what happens until the run is over.
+    async fn attend(
+        &mut self,
+        id: &str,
+        answers: &mpsc::Sender<String>,
+        reports: &mut mpsc::Receiver<Report>,
+        signals: &mut Signals,
+    ) -> Result<(), CommandError> {
         let mut speech: Option<Speech> = None;
         loop {
             self.show_events()?;
@@ -169,7 +185,7 @@ impl<'a> Live<'a> {
                             self.lines.close(self.screen)?;
                             speech = Some(Speech::begin(self.screen.can_ask()));
                         }
-                        Some(Report::Finished(finish)) => return self.conclude(&id, &finish),
+                        Some(Report::Finished(finish)) => return self.conclude(id, &finish),
                         Some(Report::Failed(error)) => return self.refuse(&error, None),
                         None => return Err(CommandError::Shown(Exit::Failed)),
                     }
@@ -182,6 +198,31 @@ impl<'a> Live<'a> {
                 () = tokio::time::sleep(PAUSE) => {
                     self.lines.pause(self.screen)?;
                     self.look_at_answers()?;
+                }
+            }
+        }
+    }
+
+    /// Nobody reads what is shown any more: the run is cancelled as with Ctrl-C, and ended to its end.
+    async fn end_unseen(&mut self, reports: &mut mpsc::Receiver<Report>, signals: &mut Signals) {
+        self.cancel.cancel();
+        loop {
+            tokio::select! { biased;
+                () = signals.next() => return,
+                Some(_) = self.asks.recv() => {} // A question that is dropped is declined.
+                report = reports.recv() => match report {
+                    Some(Report::Waiting) => {}
+                    Some(Report::Finished(_) | Report::Failed(_)) | None => return,
+                },
+                () = self.log.newer_than(self.next - 1) => {
+                    // There is room for what comes only where somebody has taken what was there.
+                    while let Page::Events(events) = self.log.read(self.next, PAGE) {
+                        let Some(last) = events.last() else {
+                            break;
+                        };
+                        self.next = last.seq + 1;
+                        self.log.stored(last.seq);
+                    }
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use runner::{History, RunState, RunView};
+use runner::{History, RunState, RunView, StartError};
 use serde_json::json;
 
 use crate::{
@@ -89,10 +89,8 @@ pub(super) fn cancel(
     let history = open(config)?;
     let get = |id: &str| block_on(history.get(id))?.map_err(store);
     let Some(run) = get(&arguments.run)? else {
-        return Err(CommandError::not_found(
-            format!("there is no run {}", arguments.run),
-            "`agentcraft workflow history` shows those there are",
-        ));
+        let id = arguments.run.clone();
+        return Err(super::refuse(&StartError::NoRun { id }, None, screen));
     };
     let format = arguments.output.format;
     let told = |id: &str, state| json!({ "id": id, "state": word(state) });

@@ -39,7 +39,9 @@ pub(super) fn run(
     }
     let plan = super::load(&found, &place.cwd, screen)?;
     let mut inputs = given(&arguments.input, Some(&plan));
-    ask_missing(&plan, &mut inputs, screen)?;
+    if !arguments.dry_run {
+        ask_missing(&plan, &mut inputs, screen)?;
+    }
     if arguments.dry_run {
         let (environment, names) = (&config.environment, &config.secret_names);
         let described = runner::describe(&found, inputs, &place.cwd, environment, names);

@@ -7,6 +7,7 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader},
     process::{Child, Stdio},
 };
 
@@ -38,6 +39,46 @@ fn start(project: &Project, arguments: &[&str]) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap()
+}
+
+#[test]
+fn all_that_is_kept_of_an_output_is_printed_and_of_more_the_file_is_named() {
+    let project = Project::new();
+    project.workflow("big", &one("seq 1 60000"));
+    let whole: String = (1..=60000).map(|number| format!("{number}\n")).collect();
+    assert!(project.run(&["big"], 0).stdout == whole);
+    project.workflow("huge", &one("seq 1 300000"));
+    let output = project.run(&["huge"], 0);
+    assert!(output.stdout.starts_with("1\n2\n3\n"));
+    let named = output
+        .stderr
+        .lines()
+        .find_map(|line| line.strip_prefix("step has printed more than is kept; it is in "));
+    let file = fs::read_to_string(named.unwrap()).unwrap();
+    assert!(file.ends_with("\n299999\n300000\n"));
+}
+
+#[test]
+fn a_run_that_nobody_reads_any_more_is_cancelled_and_no_failure() {
+    let project = Project::new();
+    let text = "name: unread\nhooks:\n  workflow_error: [{command: touch error-hook}]\n  workflow_cancel: [{command: touch cancel-hook}]\n\
+                states:\n  initial: a\n  a: {type: command, command: 'while [ ! -e go ]; do sleep 0.01; done', on_success: b}\n  \
+                b: {type: command, command: sleep 60, on_success: done, on_failure: rollback}\n  \
+                rollback: {type: command, command: touch rollback, on_success: done}\n  done: {type: terminal}\n";
+    project.workflow("unread", text);
+    let mut child = start(&project, &["workflow", "run", "unread"]);
+    let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+    while !told.next().unwrap().unwrap().contains("started") {}
+    drop((told, child.stdout.take()));
+    fs::write(project.folder.join("go"), "").unwrap();
+    assert!(child.wait().unwrap().success(), "as with every broken pipe");
+    let listed = project.cli(&["workflow", "history", "-f", "json"]);
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    assert_eq!(listed["runs"][0]["state"], "cancelled");
+    let is_there = |name: &str| project.folder.join(name).exists();
+    assert!(is_there("cancel-hook"));
+    assert!(!is_there("rollback") && !is_there("error-hook"));
+    project.nothing_is_left();
 }
 
 #[test]
@@ -294,6 +335,54 @@ fn a_conversation_that_waits_for_lines_hears_a_signal_and_a_cancel() {
 }
 
 #[test]
+fn files_of_awf_are_found_in_the_project_the_pack_and_the_users_folders() {
+    let mut project = Project::new();
+    let home = project.home.scratch("user");
+    let named = home.to_string_lossy().into_owned();
+    project.home.set_env("HOME", Some(&named));
+    for variable in ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "AWF_CONFIG_HOME"] {
+        project.home.set_env(variable, None);
+    }
+    let write = |path: std::path::PathBuf, text: &str| {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let uses = "name: uses\nstates:\n  initial: a\n  a: {type: command, script_file: '{{.awf.scripts_dir}}/x.sh', on_success: b}\n  \
+                b: {type: command, command: 'sh {{.awf.scripts_dir}}/x.sh; sh {{.awf.scripts_dir}}/global.sh', on_success: c}\n  \
+                c: {type: command, command: 'echo {{readFile (printf \"%s/p.md\" .awf.prompts_dir) | trimSpace | shell_quote}}', on_success: done}\n  \
+                done: {type: terminal}\n";
+    let pack = project.folder.join(".awf/workflow-packs/mine");
+    write(pack.join("workflows/uses.yaml"), uses);
+    write(pack.join("scripts/x.sh"), "echo of the pack\n");
+    write(pack.join("prompts/p.md"), "a prompt of the pack\n");
+    write(home.join(".config/awf/scripts/global.sh"), "echo global\n");
+    let output = project.run(&["mine/uses"], 0);
+    let of_pack = "of the pack\nof the pack\nglobal\na prompt of the pack\n";
+    assert_eq!(output.stdout, of_pack);
+    let own = project.folder.join(".awf/scripts/mine/x.sh");
+    write(own, "echo of the project\n");
+    let output = project.run(&["mine/uses"], 0);
+    assert!(
+        output
+            .stdout
+            .starts_with("of the project\nof the project\nglobal\n")
+    );
+
+    write(
+        home.join(".config/awf/workflows/global.yaml"),
+        &one("echo for all"),
+    );
+    let others = home.join(".local/share/awf/workflow-packs/others");
+    write(others.join("workflows/g.yaml"), &one("echo of others"));
+    assert_eq!(project.run(&["global"], 0).stdout, "for all\n");
+    assert_eq!(project.run(&["others/g"], 0).stdout, "of others\n");
+    write(home.join("first/global.yaml"), &one("echo first"));
+    let first = home.join("first").to_string_lossy().into_owned();
+    project.home.set_env("AWF_WORKFLOWS_PATH", Some(&first));
+    assert_eq!(project.run(&["global"], 0).stdout, "first\n");
+}
+
+#[test]
 fn a_workflow_of_a_pack_is_run_again_with_its_scripts() {
     let project = Project::new();
     let pack = project.folder.join(".agentcraft/workflow-packs/tools");
@@ -449,6 +538,11 @@ fn a_run_is_done_again_from_a_step_and_from_its_beginning() {
         "{}",
         output.stderr
     );
+    for command in ["status", "cancel"] {
+        let output = project.cli(&["workflow", command, "zzzz"]);
+        assert_eq!(output.code, 1, "{command}: {}", output.stderr);
+        assert!(output.stderr.contains("there is no run zzzz"), "{command}");
+    }
 }
 
 /// Each step adds a line of its own, and the last needs what the others said.

@@ -699,6 +699,10 @@ fn each_mistake_in_a_prompt_has_its_code() {
         (image, "USER.ACP.UNSUPPORTED_BLOCK"),
         (odd, "USER.ACP.UNSUPPORTED_BLOCK"),
         (text("hello"), "USER.ACP.INVALID_PROMPT"),
+        (
+            text("/nosuch"),
+            "USER.ACP.INVALID_PROMPT: there is no workflow called nosuch. There are /01-greet",
+        ),
         (text("/two a='1"), "USER.ACP.INVALID_PROMPT"),
         (text("/two a=1 a=2"), "USER.ACP.INVALID_PROMPT"),
         (text("/01-greet"), "USER.INPUT.VALIDATION_FAILED"),

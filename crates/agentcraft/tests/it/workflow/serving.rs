@@ -8,6 +8,7 @@
 use std::fs;
 
 use serde_json::{Value, json};
+use testkit::eventually;
 
 use super::{
     Project,
@@ -216,6 +217,70 @@ fn without_a_daemon_sessions_are_loaded_by_the_next_server_however_the_last_one_
         editor.close();
         project.nothing_is_left();
     }
+}
+
+#[test]
+fn a_session_that_was_closed_is_listed_and_loaded_again() {
+    for home in [node().stopped(), node().start()] {
+        let project = Project::of(home);
+        project.workflow("hi", &step("echo hello there"));
+        let mut editor = Editor::open(&project);
+        assert_eq!(editor.prompt("/hi"), "end_turn");
+        let session = editor.session.clone();
+        let closed = editor.call("session/close", json!({"sessionId": session}));
+        assert!(closed["result"].is_object(), "{closed}");
+        let listed = editor.call("session/list", json!({}));
+        let listed = listed["result"]["sessions"].as_array().unwrap().clone();
+        let is_listed = |it: &Value| it["sessionId"] == session.as_str();
+        assert!(listed.iter().any(is_listed), "{listed:?}");
+        let load = |id: &str| json!({"sessionId": id, "cwd": project.folder, "mcpServers": []});
+        editor.told.clear();
+        let loaded = editor.call("session/load", load(&session));
+        assert!(loaded["result"].is_object(), "{loaded}");
+        let told = serde_json::to_string(&editor.told).unwrap();
+        assert!(told.contains("hello there"), "{told}");
+        assert_eq!(editor.prompt("/hi"), "end_turn");
+        let unknown = editor.call("session/load", load("nobody-has-it"));
+        assert_eq!(unknown["error"]["code"], -32002, "{unknown}");
+        editor.close();
+        project.nothing_is_left();
+    }
+}
+
+#[test]
+fn a_step_that_was_cut_off_is_told_as_interrupted_with_its_run() {
+    let project = Project::of(node().stopped());
+    project.workflow("long", &step("touch started; sleep 60"));
+    let mut editor = Editor::open(&project);
+    editor.begin("/long");
+    eventually("the step is at work", || {
+        project.folder.join("started").exists()
+    });
+    editor.until("it is told", |editor| {
+        !editor.updates("tool_call").is_empty()
+    });
+    let session = editor.session.clone();
+    editor.child.kill().unwrap();
+    editor.child.wait().unwrap();
+    project.nothing_is_left();
+    let mut editor = Editor::open(&project);
+    editor.told.clear();
+    let params = json!({"sessionId": session, "cwd": project.folder, "mcpServers": []});
+    let loaded = editor.call("session/load", params);
+    assert!(loaded["result"].is_object(), "{loaded}");
+    let run = project.newest();
+    editor.until("the run is named", |editor| {
+        serde_json::to_string(&editor.told)
+            .unwrap()
+            .contains(&format!("workflow resume {run}"))
+    });
+    let call = (*editor.updates("tool_call_update").last().unwrap()).clone();
+    assert_eq!(call["status"], "failed", "{call}");
+    assert!(call.to_string().contains("interrupted"), "{call}");
+    let plan = (*editor.updates("plan").last().unwrap()).clone();
+    assert!(!plan.to_string().contains("in_progress"), "{plan}");
+    editor.close();
+    project.nothing_is_left();
 }
 
 #[test]

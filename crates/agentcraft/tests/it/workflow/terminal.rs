@@ -34,6 +34,55 @@ fn a_missing_input_is_asked_for() {
 }
 
 #[test]
+fn a_dry_run_asks_nothing() {
+    let project = project();
+    let file = project.folder.join(".agentcraft/workflows/01-greet.yaml");
+    let file = file.to_string_lossy();
+    let mut terminal = Pty::open(
+        &project.home,
+        COLUMNS,
+        &["workflow", "run", &file, "--dry-run"],
+    );
+    assert_eq!(terminal.end(), 1, "{}", terminal.text());
+    let shown = terminal.text();
+    assert!(shown.contains("USER.INPUT"), "{shown}");
+    assert!(!shown.contains("Whom to greet):"), "{shown}");
+}
+
+#[test]
+fn what_steps_print_is_shown_with_retries_and_what_failed() {
+    let project = project();
+    let text = "name: shown\nstates:\n  initial: many\n  many: {type: command, command: 'echo first words; seq 1 20000', on_success: flaky}\n  \
+                flaky: {type: command, command: 'test -e tried || { touch tried; exit 7; }', \
+                retry: {max_attempts: 2, initial_delay: 1ms}, on_success: bad}\n  \
+                bad: {type: command, command: 'echo some; exit 3', continue_on_error: true, on_success: sub}\n  \
+                sub: {type: call_workflow, workflow: inner, on_success: done}\n  done: {type: terminal, message: all over}\n";
+    project.workflow("shown", text);
+    project.workflow("inner", &text_of_inner());
+    let mut terminal = run(&project, "shown");
+    terminal.see("all over");
+    assert_eq!(terminal.end(), 0, "{}", terminal.text());
+    let shown = terminal.text().replace('\r', "");
+    assert!(shown.contains("execute many\nfirst words\n1\n2\n"));
+    assert!(shown.contains("\n19999\n20000\n"));
+    for part in [
+        "flaky: attempt 1 failed: exit code 7; trying again",
+        "] bad (failed)\n",
+        "execute bad\nsome\nexit code 3\n",
+        "execute sub/deep\nfrom below\n",
+    ] {
+        let around = &shown[shown.rfind("20000").unwrap()..];
+        assert!(around.contains(part), "{part}: {around}");
+    }
+}
+
+fn text_of_inner() -> String {
+    "name: inner\nstates:\n  initial: deep\n  deep: {type: command, command: echo from below, on_success: done}\n  \
+     done: {type: terminal}\n"
+        .to_owned()
+}
+
+#[test]
 fn an_approval_is_given_or_refused_by_the_person() {
     for (answer, exists) in [("y", true), ("n", false)] {
         let project = project();

@@ -2,10 +2,14 @@
 
 use domain::turn::{EventKind, Stop, TurnId};
 
-use super::{Sessions, of};
+use super::{
+    Sessions,
+    left_open::{self, LeftOpen},
+    of,
+};
 use crate::{
     EngineError, EventLog,
-    session::{SessionRecord, flush, task},
+    session::{EventReader, SessionRecord, flush, task},
 };
 
 impl Sessions {
@@ -34,8 +38,7 @@ impl Sessions {
                 .await
                 .map_err(of(&row.id))?;
             if let Some(turn) = record.running.take() {
-                self.end_interrupted(&record, turn, last + 1).await?;
-                last += 1;
+                last = self.end_interrupted(&record, turn, last + 1).await?;
             }
             let orphan = self.is_orphan(&record);
             if record.rests && !orphan {
@@ -56,20 +59,28 @@ impl Sessions {
         agents.id(&record.agent).ok().as_ref() != Some(&record.agent_id)
     }
 
-    /// A turn that ran when the last daemon ended is over; its session is not. It is told before anybody can look.
+    /// A turn that ran when the last daemon ended is over, with all it had at work; its session is not. It is told before
+    /// anybody can look. Gives the number of its last event.
     pub(super) async fn end_interrupted(
         &self,
         record: &SessionRecord,
         turn: TurnId,
         seq: u64,
-    ) -> Result<(), EngineError> {
+    ) -> Result<u64, EngineError> {
         let message = "the daemon ended during this turn; its last moments may be missing";
         let stop = Stop::Failed {
             message: message.to_owned(),
         };
-        let log = EventLog::new(seq);
-        log.append(EventKind::TurnEnded { turn, stop }, None);
         let store = &self.inner.around.store;
+        let from = left_open::first_looked_at(seq);
+        let events = EventReader::new(record.id.clone(), None, store.clone(), from);
+        let ends = LeftOpen::read(events, turn).await?.ends();
+        let last = seq + ends.len() as u64;
+        let log = EventLog::new(seq);
+        for end in ends {
+            log.append(end, None);
+        }
+        log.append(EventKind::TurnEnded { turn, stop }, None);
         flush::flush(
             store,
             &log,
@@ -78,6 +89,7 @@ impl Sessions {
             vec![record.change()],
         )
         .await
-        .map_err(of(&record.id))
+        .map_err(of(&record.id))?;
+        Ok(last)
     }
 }

@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 use domain::turn::{Answer, Stop};
 use engine::{
     About, AcpProcess, AskRequest, Driver, DriverFuture, DriverSurroundings, EndpointAgent,
-    EventLog, OpenSession, Page, PrintProgram, SessionSink, Turn, TurnOptions, chain,
+    EventLog, OpenSession, Page, PrintProgram, SessionSink, Turn, chain,
 };
 use platform::{Group, Spawn, process::Stream};
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 use workflow::{AgentAction, Provider, SessionUse};
 
-use super::{Act, Answered, STOPPED, Spoken, WIND_DOWN, at};
+use super::{Act, Answered, STOPPED, Spoken, WIND_DOWN, at, options};
 use crate::{act::context::Context, servers::Takes};
 
 /// What a program has to end by itself after SIGTERM.
@@ -217,16 +217,7 @@ async fn converse(
     let turn = driver.turn(Turn {
         session: opened.id.clone(),
         prompt: context.prompt,
-        options: TurnOptions {
-            append_system_prompt: context.system,
-            max_turns: action
-                .options
-                .get("max_turns")
-                .and_then(Value::as_u64)
-                .and_then(|turns| u32::try_from(turns).ok()),
-            model: text(&action.options, "model"),
-            ..TurnOptions::default()
-        },
+        options: options(action, context.system),
         cancel: cancel.clone(),
     });
     let mut answered = Answered::default();

@@ -10,12 +10,12 @@ use domain::{
 };
 use engine::{
     About, Answers, AttachAs, Create, CreateSession, DriverFuture, Engine, EngineError, NativeOpen,
-    NativeSession, Overrides, Prompt, TurnOptions, chain,
+    NativeSession, Overrides, Prompt, chain,
 };
 use tokio::{sync::oneshot, time::Instant};
 use workflow::{AgentAction, Provider, SessionUse};
 
-use super::{Act, Answered, STOPPED, Spoken, WIND_DOWN, at};
+use super::{Act, Answered, STOPPED, Spoken, WIND_DOWN, at, options};
 use crate::{act::context::Context, servers::Takes};
 
 /// Backends whose agents are on other nodes, where the programs and addresses of this one mean nothing.
@@ -123,7 +123,7 @@ async fn converse(
         SessionUse::Continue { session } => session.clone(),
         SessionUse::Once | SessionUse::Keep => open(act, engine, agent).await?,
     };
-    let spoken = prompted(act, context, engine, &id).await;
+    let spoken = prompted((act, action), context, engine, &id).await;
     act.audience.silence(&act.path);
     sessions.detach(&id, client(act)).await;
     match action.session {
@@ -183,7 +183,7 @@ fn client(act: &Act) -> ClientId {
 }
 
 async fn prompted(
-    act: &Act,
+    (act, action): (&Act, &AgentAction),
     context: Context,
     engine: &Engine,
     id: &str,
@@ -196,10 +196,7 @@ async fn prompted(
     let view = sessions.attach(id, attach).await?;
     let prompt = Prompt {
         text: context.prompt,
-        options: TurnOptions {
-            append_system_prompt: context.system,
-            ..TurnOptions::default()
-        },
+        options: options(action, context.system),
         when_busy: WhenBusy::Queue,
         by: None,
     };
