@@ -165,6 +165,17 @@ impl Node {
         self.snapshots_root().join(id.to_string())
     }
 
+    /// Where changes of folders are written down while they are made.
+    pub(crate) fn journals_root(&self) -> PathBuf {
+        self.config().home.join("journals")
+    }
+
+    /// The journal of the folder at `dir`. Blocks.
+    pub(crate) fn journal(&self, dir: &Path) -> std::io::Result<archive::Journal> {
+        let folder = archive::Folder::open(&self.journals_root())?;
+        Ok(archive::Journal::of(folder, dir))
+    }
+
     /// Changed workspaces that their delegators fetch.
     pub(crate) fn results_root(&self) -> PathBuf {
         self.config().home.join("results")

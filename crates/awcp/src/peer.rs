@@ -23,7 +23,11 @@ use wire::{
 
 pub(crate) use executor::{Events, Executor};
 
-use crate::{KnownPeers, convert, error::chain, spool};
+use crate::{
+    KnownPeers, convert,
+    error::chain,
+    spool::{self, SpoolError},
+};
 
 /// The largest card or answer.
 const BODY_MAX: usize = 1024 * 1024;
@@ -55,6 +59,8 @@ pub enum PeerError {
     NoWay { url: String },
     #[error("{url} cannot be reached: {why}")]
     Unreachable { url: String, why: String },
+    #[error("what {url} sent could not be kept: {why}")]
+    NotKept { url: String, why: String },
     #[error("{url} refused: {why}")]
     Refused { url: String, why: String },
 }
@@ -186,9 +192,15 @@ impl Peers {
         let response = check(response, &url).await?;
         let pieces = response.bytes_stream();
         let kept = spool::keep(folder, name, pieces, max, tasks).await;
-        kept.map_err(|error| PeerError::Unreachable {
-            url: url.to_string(),
-            why: chain(&error),
+        kept.map_err(|error| {
+            let (url, why) = (url.to_string(), chain(&error));
+            match error {
+                SpoolError::Lost { .. } => PeerError::Unreachable { url, why },
+                SpoolError::TooLarge { .. }
+                | SpoolError::Keep(_)
+                | SpoolError::Write(_)
+                | SpoolError::ShuttingDown => PeerError::NotKept { url, why },
+            }
         })
     }
 

@@ -29,10 +29,17 @@ pub(super) struct Task {
     pub(super) chain: Vec<String>,
 }
 
+/// Where the task is carried out.
+pub(super) struct Place {
+    pub(super) cwd: PathBuf,
+    /// A folder of our own that holds it.
+    pub(super) root: PathBuf,
+}
+
 /// Carries the task out. When it returns, nothing of the agent is left.
 pub(super) async fn work(
     node: &Node,
-    cwd: PathBuf,
+    Place { cwd, root }: Place,
     task: Task,
     stop: &CancellationToken,
 ) -> Result<Report, Failure> {
@@ -53,7 +60,7 @@ pub(super) async fn work(
             launch_mode: Some(LaunchMode::OneShot),
             workspace_policy: Some(WorkspacePolicy::Ephemeral),
             metadata: BTreeMap::from([(MARK.to_owned(), "lent".to_owned())]),
-            confinement: Some(confinement(node, cwd.clone())),
+            confinement: Some(confinement(node, cwd.clone(), root)),
             ..Overrides::default()
         },
     };
@@ -97,7 +104,7 @@ fn is_confined(node: &Node, name: &Name) -> bool {
 }
 
 /// Where the agent's programs run, and what holds them there.
-fn confinement(node: &Node, cwd: PathBuf) -> Confinement {
+fn confinement(node: &Node, cwd: PathBuf, root: PathBuf) -> Confinement {
     let sandbox = node.config().sandbox.as_ref().map(|sandbox| Walls {
         read: sandbox.read.clone(),
         write: sandbox.write.clone(),
@@ -106,6 +113,7 @@ fn confinement(node: &Node, cwd: PathBuf) -> Confinement {
     Confinement {
         environment: git_settings(),
         cwd,
+        root: Some(root),
         sandbox,
     }
 }
