@@ -61,6 +61,8 @@ pub enum PeerError {
     Unreachable { url: String, why: String },
     #[error("what {url} sent could not be kept: {why}")]
     NotKept { url: String, why: String },
+    #[error("{url} does not take it from this node (status {status})")]
+    Denied { url: String, status: u16 },
     #[error("{url} refused: {why}")]
     Refused { url: String, why: String },
 }
@@ -379,10 +381,13 @@ async fn check(response: Response, url: &Url) -> Result<Response, PeerError> {
     if status.is_success() {
         return Ok(response);
     }
-    let words = body(response).await.unwrap_or_default();
-    let words = String::from_utf8_lossy(&words).into_owned();
     let url = url.to_string();
-    let why = format!("status {}: {words}", status.as_u16());
+    if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        let status = status.as_u16();
+        return Err(PeerError::Denied { url, status });
+    }
+    // What it said is not told on: a peer chooses the address, and would read through us what only we can reach.
+    let why = format!("status {}", status.as_u16());
     let is_passing = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
     Err(match is_passing {
         true => PeerError::Unreachable { url, why },
@@ -390,11 +395,15 @@ async fn check(response: Response, url: &Url) -> Result<Response, PeerError> {
     })
 }
 
-async fn body(mut response: Response) -> Result<Vec<u8>, String> {
+async fn body(response: Response) -> Result<Vec<u8>, String> {
+    body_up_to(response, BODY_MAX).await
+}
+
+async fn body_up_to(mut response: Response, max: usize) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(|error| chain(&error))? {
-        if bytes.len() + piece.len() > BODY_MAX {
-            return Err(format!("its answer has more than {BODY_MAX} bytes"));
+        if bytes.len() + piece.len() > max {
+            return Err(format!("its answer has more than {max} bytes"));
         }
         bytes.extend_from_slice(&piece);
     }

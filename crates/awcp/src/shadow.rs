@@ -136,6 +136,9 @@ impl Shadow {
         if files::is_there(&self.repository.join(last)) {
             return Ok(git);
         }
+        if !files::is_there(&self.repository.join(BASELINE)) {
+            return Err("its audit is not kept any more".to_owned());
+        }
         let info = self.repository.join("info");
         files::create_private_dir(&info).map_err(|error| chain(&error))?;
         for (name, text) in [

@@ -202,7 +202,7 @@ pub(crate) fn refuse_sensitive(paths: &[PathBuf]) -> Failure {
             "the workspace holds what looks like secrets: {}{more}",
             shown.join(", ")
         ),
-        "move them away, let git ignore them, or say that they may be lent",
+        "move them away, let git ignore them, or say that they may be lent (`--lend-secrets`)",
     )
 }
 

@@ -484,7 +484,9 @@ pub(super) fn failed(error: &dyn std::error::Error) -> Failure {
 
 fn not_fetched(error: &PeerError) -> Failure {
     match error {
-        PeerError::Refused { .. } => Failure::new(Code::AuthFailed, error.to_string()),
+        PeerError::Refused { .. } | PeerError::Denied { .. } => {
+            Failure::new(Code::AuthFailed, error.to_string())
+        }
         PeerError::BadUrl { .. }
         | PeerError::NoCard { .. }
         | PeerError::NoExtension { .. }

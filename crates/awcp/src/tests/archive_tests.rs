@@ -416,6 +416,33 @@ async fn what_waits_is_not_pruned_and_can_be_applied_afterwards() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn changes_that_are_applied_and_discarded_at_once_are_one_of_both() {
+    let (host, remote) = two().await;
+    for _ in 0..5 {
+        let dir = host.workspace(&[("a.txt", "one")]);
+        let staged = Create {
+            keeping: crate::Keeping::Staged,
+            ..create(&remote, &dir, "write a.txt two\nwrite b/c two")
+        };
+        let id = host.lend_on(staged).await.id;
+        let (applied, discarded) = tokio::join!(
+            host.delegations.apply_snapshot(&id),
+            host.delegations.discard_snapshot(&id)
+        );
+        assert!(
+            applied.is_ok() != discarded.is_ok(),
+            "{applied:?} {discarded:?}"
+        );
+        let expected = if applied.is_ok() { "two" } else { "one" };
+        assert_eq!(read(&dir, "a.txt"), expected);
+    }
+    assert_eq!(
+        names(&host.home.path().join("node/lending/snapshots")),
+        [""; 0]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn audits_are_kept_for_their_time_and_those_of_what_waits_beyond_it() {
     let remote = Scene::new(|_| {}).await;
     for (age, left) in [(Duration::ZERO, 1), (Duration::from_secs(3600), 2)] {

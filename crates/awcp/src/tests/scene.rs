@@ -393,6 +393,11 @@ struct Scripted {
 
 impl Driver for Scripted {
     fn open(&self, open: OpenSession) -> DriverFuture<'_, Result<Opened, DriverError>> {
+        if open.cwd.join("stuck").exists() {
+            let opening = "opening".to_owned();
+            self.seen.send_modify(|seen| seen.push(opening));
+            return Box::pin(std::future::pending());
+        }
         let id = owner::fresh_id();
         self.sessions
             .lock()
