@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 
 use crate::{
-    ArchiveError, Change, Content, Delta, Entry, EntryPath, Folder, Kind, Limits, Problem,
+    ArchiveError, Change, Content, Delta, Entry, EntryPath, Folder, Journal, Kind, Limits, Problem,
     error::failed,
     folder::Looked,
     manifest::describe,
@@ -45,17 +45,19 @@ impl From<Problem> for ApplyError {
 /// touches it is refused.
 pub fn apply(
     home: &Folder,
+    journal: &Journal,
     delta: &Delta,
     staged: &Folder,
     ignore: Ignore<'_>,
     limits: &Limits,
 ) -> Result<Applied, ApplyError> {
-    run(home, delta, staged, ignore, limits, &|_| Go::On)
+    run(home, journal, delta, staged, ignore, limits, &|_| Go::On)
 }
 
 /// Takes back what a change that was interrupted by a crash has done; says whether there was one. Applying does it too.
-pub fn recover(home: &Folder) -> Result<bool, ArchiveError> {
-    take_back(home)
+/// A tree that came with such a stage of its own is refused.
+pub fn recover(home: &Folder, journal: &Journal) -> Result<bool, ArchiveError> {
+    take_back(home, journal)
 }
 
 /// Whether to go on after so many steps; only tests stop.
@@ -67,13 +69,14 @@ pub(crate) enum Go {
 
 pub(crate) fn run(
     home: &Folder,
+    journal: &Journal,
     delta: &Delta,
     staged: &Folder,
     ignore: Ignore<'_>,
     limits: &Limits,
     go: &dyn Fn(usize) -> Go,
 ) -> Result<Applied, ApplyError> {
-    take_back(home)?;
+    take_back(home, journal)?;
     check(delta, ignore, limits)?;
     let mut plan = Plan::default();
     // Away with the old, children before their folders; then the new, folders before their children.
@@ -91,15 +94,15 @@ pub(crate) fn run(
     if plan.moves.is_empty() {
         return Ok(plan.applied);
     }
-    match plan.perform(home, delta, staged, go) {
+    match plan.perform(home, journal, delta, staged, go) {
         Ok(Some(conflict)) => {
-            take_back(home)?;
+            take_back(home, journal)?;
             Err(ApplyError::Conflicts(vec![conflict]))
         }
         Ok(None) => Ok(plan.applied),
         Err(Stopped::Died) => Ok(Applied::default()),
         Err(Stopped::Failed(error)) => {
-            take_back(home)?;
+            take_back(home, journal)?;
             Err(error.into())
         }
     }
@@ -314,11 +317,12 @@ impl Plan {
     fn perform(
         &mut self,
         home: &Folder,
+        journal: &Journal,
         delta: &Delta,
         staged: &Folder,
         go: &dyn Fn(usize) -> Go,
     ) -> Result<Option<Conflict>, Stopped> {
-        let stage = Stage::open(home)?;
+        let stage = Stage::open(home, journal)?;
         for planned in &mut self.moves {
             match &mut planned.step {
                 Step::Place { path, slot, inode } | Step::Swap { path, slot, inode } => {
@@ -332,8 +336,8 @@ impl Plan {
                 | Step::ChangeMode { .. } => {}
             }
         }
-        let steps: Vec<&Step> = self.moves.iter().map(|planned| &planned.step).collect();
-        stage.write_down(&steps)?;
+        let steps = self.moves.iter().map(|planned| planned.step.clone());
+        stage.write_down(steps.collect())?;
         for (index, planned) in self.moves.iter().enumerate() {
             if go(index) == Go::Die {
                 return Err(Stopped::Died);

@@ -25,6 +25,9 @@ pub enum ArchiveError {
     Changed { path: EntryPath },
     #[error("the folder to unpack into is not empty")]
     NotEmpty,
+    /// What has the name of our stage came with the tree.
+    #[error("the folder holds {name}, which this node did not make; look at it and remove it")]
+    ForeignStage { name: &'static str },
 }
 
 impl From<Problem> for ArchiveError {

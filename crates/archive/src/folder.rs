@@ -13,8 +13,8 @@ use platform::ConfinedDir;
 use rustix::{
     fs::{
         AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps, fchmod,
-        fstat, futimens, mkdirat, openat, readlinkat, renameat_with, statat, symlinkat, unlinkat,
-        utimensat,
+        fstat, futimens, mkdirat, openat, readlinkat, renameat, renameat_with, statat, symlinkat,
+        unlinkat, utimensat,
     },
     io::Errno,
 };
@@ -151,6 +151,18 @@ impl Folder {
         Ok(self.descend(Some(path))?)
     }
 
+    /// How many bytes the file at this path below it has; none if there is no file.
+    pub fn size_of(&self, path: &EntryPath) -> io::Result<u64> {
+        let (parent, name) = path.split();
+        let looked = match self.descend(parent.as_ref()) {
+            Ok(parent) => parent.look(name)?,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let file = looked.filter(|looked| looked.kind == Some(Kind::File));
+        Ok(file.map_or(0, |looked| looked.size))
+    }
+
     pub(crate) fn again(&self) -> Result<Self, Errno> {
         let fd = openat(&self.fd, ".", FOLDER, Mode::empty())?;
         Ok(Self { fd })
@@ -241,6 +253,25 @@ impl Folder {
     /// Moves a name to another, which must be free.
     pub(crate) fn move_to(&self, name: &[u8], to: &Self, to_name: &[u8]) -> Result<(), Errno> {
         renameat_with(&self.fd, name, &to.fd, to_name, RenameFlags::NOREPLACE)
+    }
+
+    /// Moves a name in this folder over another.
+    pub(crate) fn replace(&self, name: &[u8], over: &[u8]) -> Result<(), Errno> {
+        renameat(&self.fd, name, &self.fd, over)
+    }
+
+    pub(crate) fn inode(&self) -> Result<u64, Errno> {
+        Ok(fstat(&self.fd)?.st_ino)
+    }
+
+    /// The inode of what has this name, however its letters are written.
+    pub(crate) fn look_any_case(&self, name: &str) -> Result<Option<u64>, Errno> {
+        let names = self.names()?;
+        let found = names
+            .iter()
+            .find(|it| it.eq_ignore_ascii_case(name.as_bytes()));
+        let looked = found.map(|found| self.look(found)).transpose()?.flatten();
+        Ok(looked.map(|looked| looked.inode))
     }
 
     /// Swaps two names in one step.

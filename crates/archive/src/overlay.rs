@@ -127,6 +127,13 @@ mod tests {
         lines.collect()
     }
 
+    fn journal() -> (tempfile::TempDir, crate::Journal) {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = Folder::open(folder.path()).unwrap();
+        let journal = crate::Journal::of(opened, std::path::Path::new("to"));
+        (folder, journal)
+    }
+
     #[test]
     fn new_content_comes_old_goes_and_what_was_not_named_stays() {
         let home = folder(&[
@@ -151,7 +158,8 @@ mod tests {
         let (after, _) = Manifest::of(&from, &everything, &limits).unwrap();
         let removed = [&b"gone/a/b"[..], b"half/gone", b"file", b"never/there"];
         let delta = Delta::overlay(&to, &before, &after, removed);
-        apply(&to, &delta, &from, &everything, &limits).unwrap();
+        let (_folder, journal) = journal();
+        apply(&to, &journal, &delta, &from, &everything, &limits).unwrap();
         let expected = [
             "change 640",
             "file",
@@ -180,7 +188,8 @@ mod tests {
         let keep = |path: &EntryPath, _| path.as_bytes() == b"d/own";
         let (before, _) = Manifest::of(&to, &keep, &limits).unwrap();
         let delta = Delta::overlay(&to, &before, &Manifest::default(), [&b"d/lent"[..]]);
-        apply(&to, &delta, &from, &keep, &limits).unwrap();
+        let (_folder, journal) = journal();
+        apply(&to, &journal, &delta, &from, &keep, &limits).unwrap();
         assert_eq!(shown(home.path()), ["d", "d/own 644"]);
     }
 }

@@ -237,8 +237,10 @@ impl Mtime {
         };
         let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
         let secs: i64 = whole.parse().ok().filter(|secs| *secs >= 0)?;
-        let part = &format!("{part:0<9}")[..9];
-        let nanos: u32 = part.parse().ok()?;
+        if !part.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let nanos: u32 = format!("{part:0<9}").get(..9)?.parse().ok()?;
         Some(match (negative, nanos) {
             (false, nanos) => Self { secs, nanos },
             (true, 0) => Self { secs: -secs, nanos },
@@ -281,6 +283,8 @@ mod tests {
             "1.-5",
             "99999999999999999999",
             "1.é",
+            "1.12345678é",
+            "1.123456789x",
         ] {
             assert_eq!(Mtime::from_pax(wrong), None, "{wrong}");
         }

@@ -1,25 +1,18 @@
-//! Changing a tree in one piece: new content is staged beside it, the steps are written down, then names are moved.
+//! Changing a tree in one piece: new content is staged in it, the steps are written down, then names are moved.
 //!
 //! Until the steps are marked as done they are taken back, by the one who began them or, after a crash, by `recover`.
-
-use std::io::{Read, Write};
+//! They are written down outside the tree: whoever fills a tree could otherwise say what is moved where in it.
 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ArchiveError, Content, Entry, EntryPath, Folder, Mtime, Problem, STAGE_NAME, checksum::Summing,
-    error::failed, folder::Looked,
+    ArchiveError, Content, Entry, EntryPath, Folder, Journal, Mtime, Problem, STAGE_NAME,
+    checksum::Summing, error::failed, folder::Looked, journal::Noted,
 };
 
 const NEW: &[u8] = b"new";
 const OLD: &[u8] = b"old";
-const PART: &[u8] = b"journal.part";
-const JOURNAL: &[u8] = b"journal";
-const DONE: &[u8] = b"done";
-
-/// A journal longer than this is not ours.
-const JOURNAL_BYTES_MAX: u64 = 256 << 20;
 
 /// One change of a name, which can be taken back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,13 +72,16 @@ pub(crate) enum Taken {
 /// The stage of a tree.
 pub(crate) struct Stage<'a> {
     home: &'a Folder,
-    folder: Folder,
+    journal: &'a Journal,
+    inode: u64,
     new: Folder,
     old: Folder,
 }
 
 impl<'a> Stage<'a> {
-    pub(crate) fn open(home: &'a Folder) -> Result<Self, ArchiveError> {
+    /// Where no other stage is, which `take_back` sees to.
+    pub(crate) fn open(home: &'a Folder, journal: &'a Journal) -> Result<Self, ArchiveError> {
+        journal.write(Noted::Opening)?;
         let open = || {
             home.make_dir(STAGE_NAME.as_bytes())?;
             let folder = home.child(STAGE_NAME.as_bytes())?;
@@ -93,9 +89,10 @@ impl<'a> Stage<'a> {
             folder.make_dir(OLD)?;
             Ok(Self {
                 home,
+                journal,
+                inode: folder.inode()?,
                 new: folder.child(NEW)?,
                 old: folder.child(OLD)?,
-                folder,
             })
         };
         open().map_err(failed("create", &stage_path()))
@@ -143,18 +140,9 @@ impl<'a> Stage<'a> {
     }
 
     /// Writes the steps down before the first is taken.
-    pub(crate) fn write_down(&self, steps: &[&Step]) -> Result<(), ArchiveError> {
-        let text = serde_json::to_vec(steps).expect("its keys are text");
-        let path = stage_path();
-        let mut file = self.folder.create(PART).map_err(failed("write", &path))?;
-        let written = file.write_all(&text);
-        written.map_err(|source| ArchiveError::Failed {
-            act: "write",
-            path: path.clone(),
-            source,
-        })?;
-        let moved = self.folder.move_to(PART, &self.folder, JOURNAL);
-        moved.map_err(failed("write", &path))
+    pub(crate) fn write_down(&self, steps: Vec<Step>) -> Result<(), ArchiveError> {
+        let inode = self.inode;
+        self.journal.write(Noted::Begun { inode, steps })
     }
 
     /// Takes a step; `seen` is what stood there when it was planned.
@@ -214,48 +202,46 @@ impl<'a> Stage<'a> {
 
     /// From here on the change holds, also if what was staged cannot be removed now.
     pub(crate) fn done(self) -> Result<(), ArchiveError> {
-        let moved = self.folder.move_to(JOURNAL, &self.folder, DONE);
-        moved.map_err(failed("finish", &stage_path()))?;
-        sweep(self.home)
+        let inode = self.inode;
+        self.journal.write(Noted::Done { inode })?;
+        sweep(self.home)?;
+        self.journal.remove()
     }
 }
 
-/// Takes back what an interrupted change did to the tree; says whether there was any.
-pub(crate) fn take_back(home: &Folder) -> Result<bool, ArchiveError> {
+/// Takes back what an interrupted change did to the tree; says whether there was any. A stage that the journal does not
+/// name was put there by somebody else: it is neither believed nor removed.
+pub(crate) fn take_back(home: &Folder, journal: &Journal) -> Result<bool, ArchiveError> {
     let path = stage_path();
     let failed = failed("recover", &path);
-    let folder = match home.child(STAGE_NAME.as_bytes()) {
-        Ok(folder) => folder,
-        Err(Errno::NOENT) => return Ok(false),
-        Err(error) => return Err(failed(error)),
-    };
-    let done = folder.look(DONE).map_err(&failed)?.is_some();
-    let begun = folder.look(JOURNAL).map_err(&failed)?.is_some();
-    if begun && !done {
-        let steps = read_journal(&folder)?;
-        let (new, old) = (
-            folder.child(NEW).map_err(&failed)?,
-            folder.child(OLD).map_err(&failed)?,
-        );
-        for step in steps.iter().rev() {
-            undo(home, &new, &old, step).map_err(&failed)?;
+    let noted = journal.read()?;
+    let there = home.look_any_case(STAGE_NAME).map_err(&failed)?;
+    let Some(there) = there else {
+        if noted.is_some() {
+            journal.remove()?;
         }
+        return Ok(false);
+    };
+    let foreign = || Err(ArchiveError::ForeignStage { name: STAGE_NAME });
+    match noted {
+        // It was going to be made where nothing was, and nothing was moved yet.
+        Some(Noted::Opening) => {}
+        Some(Noted::Begun { inode, steps }) if inode == there => {
+            let folder = home.child(STAGE_NAME.as_bytes()).map_err(&failed)?;
+            let (new, old) = (
+                folder.child(NEW).map_err(&failed)?,
+                folder.child(OLD).map_err(&failed)?,
+            );
+            for step in steps.iter().rev() {
+                undo(home, &new, &old, step).map_err(&failed)?;
+            }
+        }
+        Some(Noted::Done { inode }) if inode == there => {}
+        Some(Noted::Begun { .. } | Noted::Done { .. }) | None => return foreign(),
     }
     sweep(home)?;
+    journal.remove()?;
     Ok(true)
-}
-
-fn read_journal(folder: &Folder) -> Result<Vec<Step>, ArchiveError> {
-    let path = stage_path();
-    let (file, _) = folder.read(JOURNAL).map_err(failed("recover", &path))?;
-    let mut text = Vec::new();
-    let read = file.take(JOURNAL_BYTES_MAX).read_to_end(&mut text);
-    let steps = read.and_then(|_| Ok(serde_json::from_slice(&text)?));
-    steps.map_err(|source| ArchiveError::Failed {
-        act: "recover",
-        path,
-        source,
-    })
 }
 
 /// Undoes a step if it was taken, and does nothing if it was not.

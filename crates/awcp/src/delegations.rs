@@ -3,8 +3,9 @@
 mod after;
 mod create;
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
+use archive::{Folder, Journal};
 use domain::{
     Trace,
     delegation::{DelegationId, HostInput, RemoteInput},
@@ -18,7 +19,9 @@ use tokio::sync::watch;
 pub use create::{Create, Secrets};
 
 use crate::{
-    AwcpConfig, DelegationError, clock, convert, git,
+    AwcpConfig, DelegationError, clock, convert,
+    error::chain,
+    git,
     host::{Beginning, HostEvent, HostTask},
     node::{Node, Services},
     record::{DelegationView, HOST_KIND, HostRecord, REMOTE_KIND, RemoteRecord, note},
@@ -39,6 +42,18 @@ pub const RIGHT: &str = "delegations";
 
 /// The right of a peer to invite this node. It is below the other, which would let a peer lend our folders to itself.
 pub const INVITE_RIGHT: &str = "delegations:invite";
+
+/// Takes back what an interrupted change did to a folder. Blocks.
+pub(crate) fn recover(node: &Node, dir: &Path) -> Result<(), String> {
+    let home = match Folder::open(dir) {
+        Ok(home) => home,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(chain(&error)),
+    };
+    let journal = node.journal(dir).map_err(|error| chain(&error))?;
+    let recovered = archive::recover(&home, &journal);
+    recovered.map(drop).map_err(|error| chain(&error))
+}
 
 /// For what belongs to nothing yet.
 pub(crate) fn new_trace() -> Trace {
@@ -78,11 +93,13 @@ impl Delegations {
             node.stage_root(),
             node.snapshots_root(),
             node.results_root(),
+            node.journals_root(),
         ] {
             files::create_private_dir(&folder)?;
         }
         let delegations = Self { node };
         delegations.sweep()?;
+        delegations.take_back_interrupted().await;
         delegations.take_up().await?;
         delegations.forget_in_time();
         Ok(delegations)
@@ -114,6 +131,23 @@ impl Delegations {
             }
         }
         Ok(())
+    }
+
+    /// Changes of folders that the last daemon did not finish are taken back before anybody looks at them.
+    async fn take_back_interrupted(&self) {
+        let node = self.node.clone();
+        let taking = self.node.tasks().spawn_blocking(move |_| {
+            let journals = Folder::open(&node.journals_root()).map_err(|error| chain(&error))?;
+            let trees = Journal::interrupted(&journals).map_err(|error| chain(&error))?;
+            for tree in trees {
+                let taken = recover(&node, &tree);
+                tracing::info!(tree = %tree.display(), ?taken, "an interrupted change was found");
+            }
+            Ok::<_, String>(())
+        });
+        if let Ok(Err(error)) = taking.await {
+            tracing::warn!(%error, "interrupted changes of lent folders could not be taken back");
+        }
     }
 
     /// Those that hold their folders come first, so that nobody else gets them.

@@ -13,6 +13,9 @@ use crate::{
     record::{HOST_KIND, HostRecord, LogLine, REMOTE_KIND, RemoteRecord, note, words},
 };
 
+/// What is kept of the task of a delegation that was taken and has ended: its peer says how long that is.
+const SHOWN_MAX: usize = 4096;
+
 /// What is kept of one side.
 pub(crate) trait Kept: Serialize + Clone {
     /// Under which it is kept.
@@ -25,6 +28,8 @@ pub(crate) trait Kept: Serialize + Clone {
     fn ending(&self) -> Option<&Ending>;
     fn is_cleanup_due(&self) -> bool;
     fn log(&mut self) -> &mut Vec<LogLine>;
+    /// Lets go of what nobody needs of one that has ended.
+    fn shorten(&mut self);
     /// What the journal says of it.
     fn about(&self) -> Value;
 
@@ -66,6 +71,8 @@ impl Kept for HostRecord {
         &mut self.log
     }
 
+    fn shorten(&mut self) {} // Another round needs all of it.
+
     fn about(&self) -> Value {
         json!({
             "id": self.id().to_string(), "peer": self.peer_url, "dir": self.dir,
@@ -98,6 +105,13 @@ impl Kept for RemoteRecord {
         &mut self.log
     }
 
+    /// A task is shown, and never done again.
+    fn shorten(&mut self) {
+        for text in [&mut self.task.prompt, &mut self.task.description] {
+            text.truncate(text.floor_char_boundary(SHOWN_MAX));
+        }
+    }
+
     fn about(&self) -> Value {
         json!({
             "id": self.id().to_string(), "from": self.caller, "side": "remote",
@@ -113,6 +127,9 @@ pub(crate) async fn keep<R: Kept>(node: &Node, record: &mut R, before: &R) -> bo
         true => Keep::Finished,
         false => Keep::Live,
     };
+    if how == Keep::Finished {
+        record.shorten();
+    }
     let line = (before.phase() != phase).then(|| Note {
         kind: format!("delegation.{phase}"),
         body: record.about(),

@@ -3,6 +3,7 @@
 //! The machines in `domain` decide; `host` and `remote` own one of them per delegation, keep it and act. `messages` is
 //! what peers say, `router` the way for archives and commands, `driver` lending as an agent.
 
+mod blocking;
 mod calls;
 mod clock;
 mod config;
@@ -12,6 +13,7 @@ mod driver;
 mod error;
 mod git;
 mod host;
+mod ignored;
 mod kept;
 mod lent_repository;
 mod messages;

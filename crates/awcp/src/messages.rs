@@ -2,7 +2,7 @@
 
 use domain::{
     TRACEPARENT, Trace,
-    delegation::{Code, DelegationId, Failure, HostInput, Remote, RemoteInput},
+    delegation::{Code, DelegationId, Ending, Failure, HostInput, Remote, RemoteInput},
 };
 use engine::Caller;
 use serde_json::{Value, json};
@@ -19,6 +19,9 @@ use crate::{
 
 /// The longest prompt that is taken with an INVITE.
 const PROMPT_MAX: usize = 1024 * 1024;
+
+/// The longest description: one that has more to say says it in the prompt.
+const DESCRIPTION_MAX: usize = 64 * 1024;
 
 /// Who invites, how, and what it belongs to.
 pub(crate) struct Inviting<'a> {
@@ -93,14 +96,37 @@ impl Delegations {
             let words = format!("{} may not lend workspaces here", caller.name);
             return Err(Failure::new(Code::AuthFailed, words));
         }
-        if invite.task.prompt.len() > PROMPT_MAX {
+        let task = &invite.task;
+        if task.prompt.len() > PROMPT_MAX || task.description.len() > DESCRIPTION_MAX {
             return Err(Failure::new(Code::Declined, "the task is too long"));
         }
-        if self.node.remote(id).is_none() {
-            self.take(id, invite, from).await?;
+        {
+            // An id and a place are given once, however many ask for them at the same time.
+            let _turn = self.node.taking().await;
+            if self.node.remote(id).is_none() {
+                if let Some(ended) = self.ended_here(id, caller).await {
+                    return Ok(ended);
+                }
+                self.take(id, invite, from).await?;
+            }
         }
         let ask = Some(RemoteInput::InvitedAgain);
         self.ask_remote(id, caller, ask, None).await
+    }
+
+    /// How a delegation of this caller's ended that is over: a host that was away longer than it is told asks so.
+    async fn ended_here(&self, id: &DelegationId, caller: &Caller) -> Option<Value> {
+        let record = self.taken_record(id).await?;
+        if record.caller != caller.name || record.dialect != Dialect::Seed {
+            return None;
+        }
+        let message = match record.machine.ending()? {
+            Ending::Completed(report) => convert::done(id, report),
+            Ending::Error(failure) | Ending::Cancelled(failure) | Ending::Expired(failure) => {
+                convert::error(&id.to_string(), failure)
+            }
+        };
+        Some(message.to_data())
     }
 
     /// Makes the remote's side of a delegation that nobody knows yet.

@@ -13,7 +13,7 @@ use domain::delegation::{
 };
 use engine::{Engine, Records};
 use platform::{Guardian, Owner, Tasks, files, system::find_program};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use crate::{
     AwcpConfig, Reach,
@@ -23,6 +23,9 @@ use crate::{
     remote::RemoteHandle,
     shadow::Shadow,
 };
+
+/// Large messages of strangers that are read at once: each may be in memory as a whole.
+const LARGE_BODIES_MAX: usize = 2;
 
 /// Ends that came before their beginning; such a beginning is milliseconds behind.
 const TAKEN_BACK_MAX: usize = 256;
@@ -49,6 +52,11 @@ struct Inner {
     remotes: Mutex<BTreeMap<DelegationId, RemoteHandle>>,
     /// What hosts have taken back before it was offered here, the newest last: an INVITE may be overtaken by its end.
     taken_back: Mutex<VecDeque<(DelegationId, String)>>,
+    /// Held while a delegation is taken.
+    taking: tokio::sync::Mutex<()>,
+    /// Held while changes that waited are applied or discarded.
+    settling: tokio::sync::Mutex<()>,
+    large_bodies: Semaphore,
 }
 
 /// What this machine has for lending.
@@ -82,6 +90,9 @@ impl Node {
                 hosts: Mutex::default(),
                 remotes: Mutex::default(),
                 taken_back: Mutex::default(),
+                taking: tokio::sync::Mutex::default(),
+                settling: tokio::sync::Mutex::default(),
+                large_bodies: Semaphore::new(LARGE_BODIES_MAX),
             }),
         }
     }
@@ -163,6 +174,17 @@ impl Node {
 
     pub(crate) fn snapshot_folder(&self, id: &DelegationId) -> PathBuf {
         self.snapshots_root().join(id.to_string())
+    }
+
+    /// Where changes of folders are written down while they are made.
+    pub(crate) fn journals_root(&self) -> PathBuf {
+        self.config().home.join("journals")
+    }
+
+    /// The journal of the folder at `dir`. Blocks.
+    pub(crate) fn journal(&self, dir: &Path) -> std::io::Result<archive::Journal> {
+        let folder = archive::Folder::open(&self.journals_root())?;
+        Ok(archive::Journal::of(folder, dir))
     }
 
     /// Changed workspaces that their delegators fetch.
@@ -359,11 +381,26 @@ impl Node {
         taken_back.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a workspace was accepted that has not come yet.
+    /// Whether a workspace was accepted that comes in one message and has not come yet.
     pub(crate) fn awaits_start(&self) -> bool {
         let remotes = self.remotes();
-        let mut views = remotes.values().map(|handle| handle.view.borrow().state);
-        views.any(|state| state == Phase::Accepted)
+        let mut handles = remotes.values().filter(|handle| handle.is_released);
+        handles.any(|handle| handle.view.borrow().state == Phase::Accepted)
+    }
+
+    /// Nobody else takes a delegation until this is dropped, so that an id and a place are given once.
+    pub(crate) async fn taking(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.inner.taking.lock().await
+    }
+
+    /// Nobody else applies or discards changes that wait until this is dropped.
+    pub(crate) async fn settling(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.inner.settling.lock().await
+    }
+
+    /// Room for a large message of somebody who shows no token; nothing while others have it.
+    pub(crate) fn large_body(&self) -> Option<SemaphorePermit<'_>> {
+        self.inner.large_bodies.try_acquire().ok()
     }
 
     /// Whether anything is taken now.

@@ -23,7 +23,11 @@ use wire::{
 
 pub(crate) use executor::{Events, Executor};
 
-use crate::{KnownPeers, convert, error::chain, spool};
+use crate::{
+    KnownPeers, convert,
+    error::chain,
+    spool::{self, SpoolError},
+};
 
 /// The largest card or answer.
 const BODY_MAX: usize = 1024 * 1024;
@@ -55,6 +59,10 @@ pub enum PeerError {
     NoWay { url: String },
     #[error("{url} cannot be reached: {why}")]
     Unreachable { url: String, why: String },
+    #[error("what {url} sent could not be kept: {why}")]
+    NotKept { url: String, why: String },
+    #[error("{url} does not take it from this node (status {status})")]
+    Denied { url: String, status: u16 },
     #[error("{url} refused: {why}")]
     Refused { url: String, why: String },
 }
@@ -186,9 +194,15 @@ impl Peers {
         let response = check(response, &url).await?;
         let pieces = response.bytes_stream();
         let kept = spool::keep(folder, name, pieces, max, tasks).await;
-        kept.map_err(|error| PeerError::Unreachable {
-            url: url.to_string(),
-            why: chain(&error),
+        kept.map_err(|error| {
+            let (url, why) = (url.to_string(), chain(&error));
+            match error {
+                SpoolError::Lost { .. } => PeerError::Unreachable { url, why },
+                SpoolError::TooLarge { .. }
+                | SpoolError::Keep(_)
+                | SpoolError::Write(_)
+                | SpoolError::ShuttingDown => PeerError::NotKept { url, why },
+            }
         })
     }
 
@@ -367,10 +381,13 @@ async fn check(response: Response, url: &Url) -> Result<Response, PeerError> {
     if status.is_success() {
         return Ok(response);
     }
-    let words = body(response).await.unwrap_or_default();
-    let words = String::from_utf8_lossy(&words).into_owned();
     let url = url.to_string();
-    let why = format!("status {}: {words}", status.as_u16());
+    if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        let status = status.as_u16();
+        return Err(PeerError::Denied { url, status });
+    }
+    // What it said is not told on: a peer chooses the address, and would read through us what only we can reach.
+    let why = format!("status {}", status.as_u16());
     let is_passing = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
     Err(match is_passing {
         true => PeerError::Unreachable { url, why },
@@ -378,11 +395,15 @@ async fn check(response: Response, url: &Url) -> Result<Response, PeerError> {
     })
 }
 
-async fn body(mut response: Response) -> Result<Vec<u8>, String> {
+async fn body(response: Response) -> Result<Vec<u8>, String> {
+    body_up_to(response, BODY_MAX).await
+}
+
+async fn body_up_to(mut response: Response, max: usize) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(|error| chain(&error))? {
-        if bytes.len() + piece.len() > BODY_MAX {
-            return Err(format!("its answer has more than {BODY_MAX} bytes"));
+        if bytes.len() + piece.len() > max {
+            return Err(format!("its answer has more than {max} bytes"));
         }
         bytes.extend_from_slice(&piece);
     }

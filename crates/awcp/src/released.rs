@@ -9,6 +9,8 @@ mod answers;
 mod daemon;
 mod events;
 
+use std::time::Duration;
+
 use axum::{
     Extension, Json, Router,
     body::{Body, to_bytes},
@@ -85,6 +87,9 @@ fn refused(id: &str, failure: &Failure) -> Response {
     refuse(id, &code, &failure.message, &failure.hint)
 }
 
+/// How long a message may take: half a gigabyte over an ordinary line. It holds one of few places meanwhile.
+const BODY_TIME_MAX: Duration = Duration::from_secs(300);
+
 async fn message(
     State(face): State<Face>,
     caller: Option<Extension<Caller>>,
@@ -92,11 +97,16 @@ async fn message(
 ) -> Response {
     // Whoever shows no token sends nothing large, unless somebody was told to.
     let is_expected = caller.is_some() || face.delegations.node.awaits_start();
-    let max = match is_expected {
+    let large = match is_expected && caller.is_none() {
+        true => face.delegations.node.large_body(),
+        false => None,
+    };
+    let max = match caller.is_some() || large.is_some() {
         true => BODY_MAX,
         false => STRANGER_MAX,
     };
-    let Ok(bytes) = to_bytes(body, max).await else {
+    let reading = tokio::time::timeout(BODY_TIME_MAX, to_bytes(body, max)).await;
+    let Ok(Ok(bytes)) = reading else {
         let words = format!("a message has at most {max} bytes here");
         // The rest is not read, so that nothing else can come over this connection.
         let close = [(CONNECTION, "close")];

@@ -21,7 +21,7 @@ use crate::{
     host::until,
     kept::{self, Kept},
     node::Node,
-    record::{DelegationView, RemoteRecord, note},
+    record::{DelegationView, Dialect, RemoteRecord, note},
     step::Step,
 };
 pub(crate) use plane::CERTIFICATE;
@@ -55,6 +55,8 @@ pub(crate) struct RemoteHandle {
     pub(crate) events: mpsc::Sender<RemoteEvent>,
     pub(crate) view: watch::Receiver<DelegationView>,
     pub(crate) caller: String,
+    /// It came in the released dialect, whose workspaces come in one message.
+    pub(crate) is_released: bool,
 }
 
 /// The owner of one machine.
@@ -82,6 +84,7 @@ impl RemoteTask {
             events: own.clone(),
             view,
             caller: record.caller.clone(),
+            is_released: record.dialect != Dialect::Seed,
         };
         let task = Self {
             node,

@@ -138,13 +138,21 @@ fn admitted(
     found.ok_or_else(|| Refusal::new(StatusCode::UNAUTHORIZED, words))
 }
 
+/// What is shut for good, or is not open yet after a restart: its remote asks again.
+fn closed(handle: &HostHandle) -> Refusal {
+    match handle.view.borrow().state.is_end() {
+        true => Refusal::new(StatusCode::FORBIDDEN, "the lease is over"),
+        false => Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the host is coming up"),
+    }
+}
+
 async fn archive(
     State(delegations): State<Delegations>,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let (id, handle) = admitted(&delegations, &id, &headers)?;
-    let over = || Refusal::new(StatusCode::FORBIDDEN, "the lease is over");
+    let over = || closed(&handle);
     let ends = {
         let gate = handle.gate.lock();
         gate.open.ok_or_else(over)?;
@@ -177,7 +185,7 @@ async fn delta(
             let words = "the workspace is lent for reading, and changes are refused";
             return Err(Refusal::new(StatusCode::FORBIDDEN, words));
         }
-        None => return Err(Refusal::new(StatusCode::FORBIDDEN, "the lease is over")),
+        None => return Err(closed(&handle)),
     }
     let node = &delegations.node;
     let pieces = request.into_body().into_data_stream();

@@ -34,7 +34,7 @@ const KEPT: &str = "kept";
 /// A list of the largest workspace is shorter.
 const KEPT_MAX: u64 = 256 << 20;
 
-/// What was changed over a mount and is in no comparison, in the repository; each name ends with NUL.
+/// What the remote changed and is in no comparison, in the repository; each name ends with NUL.
 const UNSEEN: &str = "unseen";
 
 /// Names of it that are kept; who changes more is told to have.
@@ -68,7 +68,8 @@ pub struct AuditReport {
     pub diff: String,
     /// The diff is longer than what is shown.
     pub truncated: bool,
-    /// What was changed over a mount among that which git ignores: in no diff, and not taken back.
+    /// What the remote changed among that which stays at home: over a mount it is there and not taken back, otherwise it
+    /// was left behind. In no diff.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<String>,
     /// There is more of it than is named.
@@ -134,6 +135,9 @@ impl Shadow {
         let last = "HEAD"; // Whoever finds it finds everything.
         if files::is_there(&self.repository.join(last)) {
             return Ok(git);
+        }
+        if !files::is_there(&self.repository.join(BASELINE)) {
+            return Err("its audit is not kept any more".to_owned());
         }
         let info = self.repository.join("info");
         files::create_private_dir(&info).map_err(|error| chain(&error))?;

@@ -22,6 +22,8 @@ impl Delegations {
 
     /// Applies changes that wait, unless their files have changed since or the folder is lent.
     pub async fn apply_snapshot(&self, id: &str) -> Result<Snapshot, DelegationError> {
+        // One at a time, and what waits is looked at in turn: somebody else may just have settled it.
+        let _turn = self.node.settling().await;
         let record = self.waiting(id).await?;
         let guard = self.hold(id, &record).await?;
         let grant = Grant {
@@ -37,6 +39,7 @@ impl Delegations {
 
     /// Throws changes away that wait.
     pub async fn discard_snapshot(&self, id: &str) -> Result<Snapshot, DelegationError> {
+        let _turn = self.node.settling().await;
         let record = self.waiting(id).await?;
         if came_by(&record) == Transport::Git {
             let id = record.machine.id();

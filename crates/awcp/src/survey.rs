@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeSet, HashSet},
     ffi::OsStr,
-    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::{
         atomic::{AtomicU64, Ordering},
@@ -11,13 +10,11 @@ use std::{
     },
 };
 
-use archive::{EntryPath, Kind};
 use domain::delegation::{Code, Failure, Preflight, Size, SizeMax};
 use ignore::{DirEntry, WalkBuilder, WalkState};
 use platform::files;
 
-/// What is never packed: a repository's own folder holds programs that git runs, dependencies can be had again.
-const LEFT_AT_HOME: [&str; 2] = [".git", "node_modules"];
+use crate::ignored::{Ignored, LEFT_AT_HOME};
 
 /// Files of these names hold secrets more often than not.
 const SENSITIVE_NAMES: [&str; 14] = [
@@ -60,63 +57,6 @@ pub(crate) struct Survey {
     pub(crate) sensitive_ignored: Vec<PathBuf>,
 }
 
-/// What stays at home, folders with everything below them. Decided before the remote may change the rules.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Ignored(BTreeSet<PathBuf>);
-
-impl Ignored {
-    /// As bytes for a file: names need not be text, and hold no NUL.
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let paths = self.0.iter().map(|path| path.as_os_str().as_bytes());
-        paths.flat_map(|path| [path, b"\0"].concat()).collect()
-    }
-
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
-        let paths = bytes
-            .split(|byte| *byte == 0)
-            .filter(|path| !path.is_empty());
-        Self(
-            paths
-                .map(|path| PathBuf::from(OsStr::from_bytes(path)))
-                .collect(),
-        )
-    }
-
-    /// Every folder of git's, and every file in the place of one.
-    pub(crate) fn repositories(&self) -> Vec<PathBuf> {
-        let paths = self.0.iter().filter(|path| path.ends_with(".git"));
-        paths.cloned().collect()
-    }
-
-    /// A repository below the top one, if there is any: git would take it for a part of its own kind.
-    pub(crate) fn nested_repository(&self) -> Option<&Path> {
-        let mut paths = self.0.iter().filter(|path| path.ends_with(".git"));
-        paths.find_map(|path| path.parent().filter(|above| !above.as_os_str().is_empty()))
-    }
-
-    /// Whether an entry of an archive stays at home.
-    pub(crate) fn covers(&self, path: &EntryPath, _: Kind) -> bool {
-        self.covers_path(Path::new(OsStr::from_bytes(path.as_bytes())))
-    }
-
-    /// How a change of this path is told that no comparison shows; nothing if one does. Git's own files are told as one.
-    pub(crate) fn unseen(&self, path: &Path) -> Option<PathBuf> {
-        if !self.covers_path(path) {
-            return None;
-        }
-        let git = path.ancestors().filter(|above| above.ends_with(".git"));
-        Some(git.last().unwrap_or(path).to_owned())
-    }
-
-    fn covers_path(&self, path: &Path) -> bool {
-        // A repository that the remote makes itself must not come home either.
-        let left = path
-            .iter()
-            .any(|name| LEFT_AT_HOME.iter().any(|left| name == *left));
-        left || path.ancestors().any(|above| self.0.contains(above))
-    }
-}
-
 /// Walks the workspace and stops as soon as it is known to be too large. Blocks.
 pub(crate) fn survey(dir: &Path, max: SizeMax) -> Result<Survey, Failure> {
     let mut preflight = Preflight::new(max);
@@ -142,7 +82,7 @@ pub(crate) fn survey(dir: &Path, max: SizeMax) -> Result<Survey, Failure> {
     Ok(Survey {
         size,
         sensitive: sensitive(&mut files.iter()),
-        sensitive_ignored: sensitive(&mut ignored.0.iter()),
+        sensitive_ignored: sensitive(&mut ignored.paths().iter()),
         files,
         ignored,
     })
@@ -199,7 +139,7 @@ fn names(dir: &Path, max: SizeMax) -> Result<(Vec<DirEntry>, Vec<PathBuf>), Fail
 pub(crate) fn sensitive_on_a_mount(dir: &Path, survey: &Survey) -> Vec<PathBuf> {
     let mut found = survey.sensitive_ignored.clone();
     let mut looked_at = 0;
-    for folder in &survey.ignored.0 {
+    for folder in survey.ignored.paths() {
         if LEFT_AT_HOME.iter().any(|left| folder.ends_with(left)) {
             continue;
         }
@@ -262,7 +202,7 @@ pub(crate) fn refuse_sensitive(paths: &[PathBuf]) -> Failure {
             "the workspace holds what looks like secrets: {}{more}",
             shown.join(", ")
         ),
-        "move them away, let git ignore them, or say that they may be lent",
+        "move them away, let git ignore them, or say that they may be lent (`--lend-secrets`)",
     )
 }
 
@@ -294,7 +234,7 @@ fn ignored(dir: &Path, files: &[PathBuf], folders: &[PathBuf]) -> Ignored {
             }
         }
     }
-    Ignored(ignored)
+    Ignored::new(ignored, dir, folders)
 }
 
 #[cfg(test)]

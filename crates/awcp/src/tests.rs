@@ -5,6 +5,7 @@ mod ends_tests;
 mod executor_tests;
 mod faces_tests;
 mod git_tests;
+mod hostile_tests;
 mod released_tests;
 mod restart_tests;
 mod scene;

@@ -48,6 +48,8 @@ pub struct Export {
     pub quota_bytes: Option<u64>,
     /// Folders of git in it, whose settings and hooks nobody changes.
     pub repositories: Vec<PathBuf>,
+    /// Names at the top of the workspace that nobody makes or changes.
+    pub reserved: Vec<String>,
     pub until: Instant,
 }
 
@@ -96,7 +98,7 @@ pub(crate) struct Counted {
 impl Lent {
     pub(crate) fn new(export: Export, user: String, key: PublicKey, tasks: Tasks) -> Lent {
         Lent {
-            guard: Guard::of(&export.workspace, &export.repositories),
+            guard: Guard::of(&export.workspace, &export.repositories, export.reserved),
             id: export.id,
             user,
             key,

@@ -19,11 +19,11 @@ use std::{
 };
 
 use platform::{Group, Guardian, Tasks, files};
-use rustix::fs::{Mode as Permissions, chmod, stat, statvfs};
+use rustix::fs::{Mode as Permissions, OFlags, chmod, fstat, open, stat, statvfs};
 use tokio_util::sync::CancellationToken;
 
 pub use error::{Missing, MountError, UnmountError};
-pub use plan::{Connection, HostTrust, Links, MountKey, MountPlan};
+pub use plan::{Connection, HostTrust, MountKey, MountPlan};
 pub use secrets::SECRETS_PREFIX;
 
 use complaints::Complaints;
@@ -141,6 +141,22 @@ impl Mount {
         };
         let answers = mounted.answers(&self.tasks);
         matches!(tokio::time::timeout(ALIVE_MAX, answers).await, Ok(true))
+    }
+
+    /// Whether `path` is a folder of the export itself: the host decides what its names are, and a link would lead into
+    /// this machine.
+    pub async fn has_folder(&self, path: &Path) -> bool {
+        let Some(mounted) = &self.mounted else {
+            return false;
+        };
+        let (point, path) = (mounted.point.clone(), path.to_owned());
+        let looking = self.tasks.spawn_blocking(move |_| {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let open = open(&path, flags, Permissions::empty());
+            let found = open.and_then(fstat).map(|found| found.st_dev);
+            found.is_ok() && found == stat(&point).map(|point| point.st_dev)
+        });
+        matches!(tokio::time::timeout(ALIVE_MAX, looking).await, Ok(Ok(true)))
     }
 
     /// Resolves when sshfs has ended, by itself or not.

@@ -85,7 +85,15 @@ fn work_of_every_kind_comes_home() {
     work(&scene.path("away"));
     let (delta, content) = carry(&scene, &before);
     let home = scene.open("home");
-    let applied = apply(&home, &delta, &content, &everything, &LIMITS()).unwrap();
+    let applied = apply(
+        &home,
+        &scene.journal("home"),
+        &delta,
+        &content,
+        &everything,
+        &LIMITS(),
+    )
+    .unwrap();
     assert_eq!(
         timeless(scene.manifest("home")),
         timeless(scene.manifest("away"))
@@ -95,7 +103,15 @@ fn work_of_every_kind_comes_home() {
     assert!(names(&applied.written).contains(&"added/deep/file".to_owned()));
     assert!(names(&applied.removed).contains(&"secret.txt".to_owned()));
     // A second time there is nothing to do.
-    let again = apply(&home, &delta, &content, &everything, &LIMITS()).unwrap();
+    let again = apply(
+        &home,
+        &scene.journal("home"),
+        &delta,
+        &content,
+        &everything,
+        &LIMITS(),
+    )
+    .unwrap();
     assert_eq!(again, Applied::default());
     scene.assert_contained(&["home", "away", "stage"]);
 }
@@ -116,6 +132,7 @@ fn what_was_changed_at_home_is_reported_and_nothing_is_touched() {
     let mine = scene.manifest("home");
     let error = apply(
         &scene.open("home"),
+        &scene.journal("home"),
         &delta,
         &content,
         &everything,
@@ -151,6 +168,7 @@ fn changes_that_do_not_meet_are_merged() {
     file(&scene.path("home"), "new", b"mine", 0o600);
     apply(
         &scene.open("home"),
+        &scene.journal("home"),
         &delta,
         &content,
         &everything,
@@ -185,18 +203,35 @@ fn a_crash_at_any_step_is_taken_back() {
                 Go::On
             }
         };
-        run(&home, &delta, &content, &everything, &LIMITS(), &die).unwrap();
+        run(
+            &home,
+            &scene.journal("home"),
+            &delta,
+            &content,
+            &everything,
+            &LIMITS(),
+            &die,
+        )
+        .unwrap();
         if !died.get() {
             break;
         }
-        assert!(recover(&home).unwrap());
+        assert!(recover(&home, &scene.journal("home")).unwrap());
         assert_eq!(
             timeless(scene.manifest("home")),
             timeless(untouched),
             "step {died_at}"
         );
-        assert!(!recover(&home).unwrap());
-        apply(&home, &delta, &content, &everything, &LIMITS()).unwrap();
+        assert!(!recover(&home, &scene.journal("home")).unwrap());
+        apply(
+            &home,
+            &scene.journal("home"),
+            &delta,
+            &content,
+            &everything,
+            &LIMITS(),
+        )
+        .unwrap();
         assert_eq!(
             timeless(scene.manifest("home")),
             timeless(scene.manifest("away"))
@@ -204,6 +239,72 @@ fn a_crash_at_any_step_is_taken_back() {
         died_at += 1;
     }
     assert!(died_at > 15, "{died_at}");
+}
+
+#[test]
+fn a_stage_that_came_with_the_tree_is_neither_believed_nor_removed() {
+    let scene = scene_with_home();
+    let before = lend(&scene);
+    work(&scene.path("away"));
+    let (delta, content) = carry(&scene, &before);
+    let home = scene.path("home");
+    let text = r#"[{"Remove":{"path":".git/hooks/post-commit","slot":1}}]"#;
+    for name in [STAGE_NAME.to_owned(), STAGE_NAME.to_uppercase()] {
+        file(&home, format!("{name}/journal"), text.as_bytes(), 0o644);
+        file(&home, format!("{name}/old/1"), b"#!/bin/sh\n", 0o755);
+        file(&home, format!("{name}/new/keep"), b"", 0o644);
+        fs::create_dir_all(home.join(".git/hooks")).unwrap();
+        let opened = scene.open("home");
+        let journal = scene.journal("home");
+        for refused in [
+            recover(&opened, &journal).unwrap_err().to_string(),
+            apply(&opened, &journal, &delta, &content, &everything, &LIMITS())
+                .unwrap_err()
+                .to_string(),
+        ] {
+            assert!(refused.contains("did not make"), "{refused}");
+        }
+        assert!(!home.join(".git/hooks/post-commit").exists());
+        assert!(home.join(&name).join("old/1").exists(), "{name}");
+        fs::remove_dir_all(home.join(&name)).unwrap();
+    }
+}
+
+#[test]
+fn a_stage_in_the_place_of_ours_is_not_believed() {
+    let scene = scene_with_home();
+    let before = lend(&scene);
+    work(&scene.path("away"));
+    let (delta, content) = carry(&scene, &before);
+    let (home, journal) = (scene.open("home"), scene.journal("home"));
+    let die = |step: usize| match step {
+        3 => Go::Die,
+        _ => Go::On,
+    };
+    run(
+        &home,
+        &journal,
+        &delta,
+        &content,
+        &everything,
+        &LIMITS(),
+        &die,
+    )
+    .unwrap();
+    let stage = scene.path("home").join(STAGE_NAME);
+    fs::rename(&stage, scene.path("home/moved")).unwrap();
+    file(&stage, "old/1", b"planted", 0o755);
+    let error = recover(&home, &journal).unwrap_err();
+    assert!(error.to_string().contains("did not make"), "{error}");
+    fs::remove_dir_all(&stage).unwrap();
+    fs::rename(scene.path("home/moved"), &stage).unwrap();
+    let folder = Folder::open(&scene.journals()).unwrap();
+    assert_eq!(Journal::interrupted(&folder).unwrap(), [scene.path("home")]);
+    assert!(recover(&home, &journal).unwrap());
+    assert_eq!(
+        Journal::interrupted(&folder).unwrap(),
+        [] as [std::path::PathBuf; 0]
+    );
 }
 
 #[test]
@@ -228,7 +329,15 @@ fn a_change_at_home_in_the_last_moment_wins_and_all_is_taken_back() {
             Go::On
         };
         let home = scene.open("home");
-        let result = run(&home, &delta, &content, &everything, &LIMITS(), &late);
+        let result = run(
+            &home,
+            &scene.journal("home"),
+            &delta,
+            &content,
+            &everything,
+            &LIMITS(),
+            &late,
+        );
         let Err(ApplyError::Conflicts(conflicts)) = result else {
             panic!("{name}: {result:?}");
         };
@@ -260,7 +369,15 @@ fn what_was_not_lent_cannot_be_changed() {
     );
     let (delta, content) = carry(&scene, &before);
     let ignore = |path: &EntryPath, _: Kind| path.as_bytes().eq_ignore_ascii_case(b".git");
-    let error = apply(&scene.open("home"), &delta, &content, &ignore, &LIMITS()).unwrap_err();
+    let error = apply(
+        &scene.open("home"),
+        &scene.journal("home"),
+        &delta,
+        &content,
+        &ignore,
+        &LIMITS(),
+    )
+    .unwrap_err();
     assert_eq!(
         error.to_string(),
         "the archive is refused: .git is not part of what was lent"
@@ -278,7 +395,15 @@ fn a_delta_that_lies_or_leads_out_is_refused() {
     let home = scene.open("home");
     // Content that is not what the list says.
     fs::write(scene.path("stage/workspace/readme.md"), "swapped").unwrap();
-    let error = apply(&home, &delta, &content, &everything, &LIMITS()).unwrap_err();
+    let error = apply(
+        &home,
+        &scene.journal("home"),
+        &delta,
+        &content,
+        &everything,
+        &LIMITS(),
+    )
+    .unwrap_err();
     assert!(
         error
             .to_string()
@@ -289,7 +414,15 @@ fn a_delta_that_lies_or_leads_out_is_refused() {
     // A link out, in the list alone.
     let text = r#"{"evil":{"change":"added","after":{"mode":511,"mtime":{"secs":0,"nanos":0},"kind":"link","target":"../outside"}}}"#;
     let evil: Delta = serde_json::from_str(text).unwrap();
-    let error = apply(&home, &evil, &content, &everything, &LIMITS()).unwrap_err();
+    let error = apply(
+        &home,
+        &scene.journal("home"),
+        &evil,
+        &content,
+        &everything,
+        &LIMITS(),
+    )
+    .unwrap_err();
     assert!(error.to_string().contains("evil links to"), "{error}");
     // A path out does not even parse.
     assert!(serde_json::from_str::<Delta>(&text.replace("evil", "../evil")).is_err());
@@ -306,6 +439,7 @@ fn a_link_planted_at_home_leads_nobody_out() {
     std::os::unix::fs::symlink(scene.path("outside"), scene.path("home/bin")).unwrap();
     let result = apply(
         &scene.open("home"),
+        &scene.journal("home"),
         &delta,
         &content,
         &everything,
@@ -386,8 +520,8 @@ proptest! {
         let home = scene.open("home");
         let untouched = scene.manifest("home");
         let go = |step: usize| if Some(step) == died_at { Go::Die } else { Go::On };
-        run(&home, &delta, &content, &everything, &LIMITS(), &go).unwrap();
-        let expected = if recover(&home).unwrap() { untouched } else { scene.manifest("away") };
+        run(&home, &scene.journal("home"), &delta, &content, &everything, &LIMITS(), &go).unwrap();
+        let expected = if recover(&home, &scene.journal("home")).unwrap() { untouched } else { scene.manifest("away") };
         prop_assert_eq!(timeless(scene.manifest("home")), timeless(expected));
     }
 }

@@ -12,6 +12,7 @@ use crate::*;
 
 pub(super) struct Scene {
     top: tempfile::TempDir,
+    journals: tempfile::TempDir,
 }
 
 impl Scene {
@@ -19,7 +20,8 @@ impl Scene {
         let top = tempfile::tempdir().unwrap();
         fs::create_dir(top.path().join("outside")).unwrap();
         fs::write(top.path().join("outside/secret"), "secret").unwrap();
-        Self { top }
+        let journals = tempfile::tempdir().unwrap();
+        Self { top, journals }
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
@@ -30,6 +32,16 @@ impl Scene {
     pub(super) fn folder(&self, name: &str) -> Folder {
         fs::create_dir(self.path(name)).unwrap();
         self.open(name)
+    }
+
+    /// Where changes of that tree are written down, which is no part of the scene.
+    pub(super) fn journal(&self, name: &str) -> Journal {
+        let folder = Folder::open(self.journals.path()).unwrap();
+        Journal::of(folder, &self.path(name))
+    }
+
+    pub(super) fn journals(&self) -> PathBuf {
+        self.journals.path().to_owned()
     }
 
     pub(super) fn open(&self, name: &str) -> Folder {

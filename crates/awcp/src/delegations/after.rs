@@ -80,6 +80,7 @@ impl Delegations {
             self.node.audits_root(),
             self.node.stage_root(),
             self.node.results_root(),
+            self.node.snapshots_root(),
         ] {
             for path in files::list(&root)? {
                 if !self.is_needed(&path).await {

@@ -208,6 +208,7 @@ impl HostTask {
                 Some(seed::Message::Error(error)) => {
                     HostInput::RemoteFailed(convert::failure(error))
                 }
+                Some(seed::Message::Done(done)) => HostInput::Done(convert::report(done)),
                 Some(seed::Message::Accept(_)) => {
                     let words = "the remote knows nothing of it any more";
                     HostInput::Fail(Failure::new(Code::TaskFailed, words))
@@ -236,6 +237,11 @@ impl HostTask {
                 Err(PeerError::Unreachable { url, why }) => HostInput::Unreachable {
                     reason: format!("{url}: {why}"),
                 },
+                Err(error @ PeerError::Denied { .. }) => {
+                    let hint = "pair again with --right delegations:invite, or bring a token of `delegation admit`";
+                    let failure = Failure::with_hint(Code::AuthFailed, error.to_string(), hint);
+                    HostInput::RemoteFailed(failure)
+                }
                 Err(error) => {
                     let failure = Failure::new(Code::Declined, error.to_string());
                     HostInput::RemoteFailed(failure)

@@ -17,6 +17,7 @@ use wire::awcp::{
 
 use super::{ARCHIVE, DELTA, HostEvent, HostTask};
 use crate::{
+    blocking::blocking,
     convert,
     error::chain,
     node::Node,
@@ -143,7 +144,7 @@ impl Carried {
     /// The packed workspace again, as a zip with one folder.
     async fn zip(&self) -> Result<Vec<u8>, Failure> {
         let (folder, limits) = (self.node.export_folder(&self.id), self.limits);
-        self.blocking(move || {
+        blocking(self.node.tasks(), move || {
             let file = spool::open(&folder, ARCHIVE).map_err(|error| failed(&error))?;
             let sent = fresh(&folder.join(SENT))?;
             archive::unpack(file, None, &sent, &limits).map_err(|error| failed(&error))?;
@@ -242,7 +243,7 @@ impl Carried {
             return Ok(());
         };
         let (folder, limits) = (self.node.export_folder(&self.id), self.limits);
-        self.blocking(move || {
+        blocking(self.node.tasks(), move || {
             let bytes = BASE64_STANDARD
                 .decode(came)
                 .map_err(|error| failed(&error))?;
@@ -268,14 +269,6 @@ impl Carried {
             Ok(())
         })
         .await
-    }
-
-    async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
-        let done = self.node.tasks().spawn_blocking(|_| work()).await;
-        done.unwrap_or_else(|_| Err(Failure::new(Code::TaskFailed, "the host is shutting down")))
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
     time::Instant,
 };
 
-use archive::{ApplyError, Change, Content, Delta, Folder, Limits};
+use archive::{ApplyError, Content, Delta, Folder, Limits};
 use domain::delegation::{Access, Code, DelegationId, Failure, Grant, Transport};
 use platform::{
     ConfinedDir, crash,
@@ -22,13 +22,15 @@ pub(crate) use branch::{BUNDLE, LENT_NAME, WORK_NAME};
 
 use super::Gate;
 use crate::{
+    blocking::blocking,
     clock,
     error::chain,
+    ignored::Ignored,
     node::Node,
     record::{HostRecord, Keeping, LogLine, Snapshot, SnapshotStatus},
     shadow::Shadow,
     spool,
-    survey::{self, Ignored, Survey},
+    survey::{self, Survey},
 };
 
 /// The packed workspace, and the packed changes, in the folder of the export.
@@ -98,6 +100,11 @@ impl Export {
         );
         let (is_mount, lends_secrets) = (self.transport == Transport::Sshfs, self.lends_secrets);
         let meta = is_mount.then(|| self.meta());
+        {
+            // Whoever merges into the same folder now has a stage there that is theirs.
+            let _turn = self.node.merging().await;
+            self.take_back().await?;
+        }
         let survey = self.blocking(move || {
             files::create_private_dir(&folder).map_err(|error| failed(&error))?;
             let survey = survey::survey(&dir, max)?;
@@ -199,6 +206,7 @@ impl Export {
             },
             quota_bytes: Some(self.quota_bytes),
             repositories,
+            reserved: vec![archive::STAGE_NAME.to_owned()],
             until: Instant::now() + left,
         };
         server.export(export).map_err(|error| failed(&error))
@@ -264,13 +272,16 @@ impl Export {
         let (from, limits, quota) = (self.folder.clone(), self.limits(), self.quota_bytes);
         let folder = self.node.snapshot_folder(&self.id);
         let into = folder.clone();
+        let (dir, shadow) = (self.dir.clone(), self.shadow.clone());
         let changed = self.blocking(move || {
             let Some(delta) = open_delta(&from)? else {
                 return Ok(Vec::new());
             };
             files::remove_tree(&into).map_err(|error| failed(&error))?;
-            let (delta, _) = unpack_delta(delta, &into, &limits)?;
-            check_quota(&delta, quota)?;
+            let (mut delta, _) = unpack_delta(delta, &into, &limits)?;
+            leave_behind(&mut delta, &read_ignored(&from)?, &shadow)?;
+            let home = Folder::open(&dir).map_err(|error| failed(&error))?;
+            check_quota(&delta, &home, quota)?;
             for name in [DELTA, IGNORED] {
                 files::copy_atomic(&from.join(name), &into.join(name))
                     .map_err(|error| failed(&error))?;
@@ -319,20 +330,23 @@ impl Export {
     ) -> Result<Vec<PathBuf>, Failure> {
         let (dir, limits) = (self.dir.clone(), self.limits());
         let (quota, stop) = (self.quota_bytes, stop.clone());
+        let (node, shadow) = (self.node.clone(), self.shadow.clone());
         self.blocking(move || {
             let Some(delta) = open_delta(&folder)? else {
                 return Ok(Vec::new());
             };
-            let (delta, content) = unpack_delta(delta, &folder, &limits)?;
-            check_quota(&delta, quota)?;
+            let (mut delta, content) = unpack_delta(delta, &folder, &limits)?;
+            let ignored = read_ignored(&folder)?;
+            leave_behind(&mut delta, &ignored, &shadow)?;
+            let home = Folder::open(&dir).map_err(|error| failed(&error))?;
+            let journal = node.journal(&dir).map_err(|error| failed(&error))?;
+            check_quota(&delta, &home, quota)?;
             if stop.is_cancelled() {
                 return Err(stopped());
             }
-            let ignored = read_ignored(&folder)?;
             let keep = |path: &archive::EntryPath, kind| ignored.covers(path, kind);
-            let home = Folder::open(&dir).map_err(|error| failed(&error))?;
             crash::point("lending.host.before-apply");
-            let applied = archive::apply(&home, &delta, &content, &keep, &limits);
+            let applied = archive::apply(&home, &journal, &delta, &content, &keep, &limits);
             crash::point("lending.host.after-apply");
             match applied {
                 Ok(_) => Ok(changed_files(&delta)),
@@ -362,8 +376,7 @@ impl Export {
         &self,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let done = self.node.tasks().spawn_blocking(|_| work()).await;
-        done.unwrap_or_else(|_| Err(Failure::new(Code::TaskFailed, "the host is shutting down")))
+        blocking(self.node.tasks(), work).await
     }
 }
 
@@ -460,20 +473,36 @@ fn read_ignored(folder: &Path) -> Result<Ignored, Failure> {
     Ok(Ignored::from_bytes(&text))
 }
 
-/// By how much the changes make the workspace grow.
-fn check_quota(delta: &Delta, quota: u64) -> Result<(), Failure> {
-    let size = |entry: Option<&archive::Entry>| match entry.map(|entry| &entry.content) {
-        Some(Content::File { size, .. }) => *size,
-        Some(Content::Dir | Content::Link { .. }) | None => 0,
-    };
-    let sum = |part: fn(&Change) -> Option<&archive::Entry>| -> u64 {
-        delta
-            .changes
-            .values()
-            .map(|change| size(part(change)))
-            .sum()
-    };
-    let grown = sum(Change::after).saturating_sub(sum(Change::before));
+/// Takes out of the changes what stays at home, which the audit names: a build or an installation at the remote leaves
+/// such things behind, and the work beside them is taken all the same.
+fn leave_behind(delta: &mut Delta, ignored: &Ignored, shadow: &Shadow) -> Result<(), Failure> {
+    let (mut left, at_home) = (BTreeSet::new(), ignored.at_home());
+    delta.changes.retain(|path, change| {
+        let is_dir = |entry: &archive::Entry| matches!(entry.content, Content::Dir);
+        let is_dir = change.after().or(change.before()).is_some_and(is_dir);
+        let path = Path::new(std::ffi::OsStr::from_bytes(path.as_bytes()));
+        match at_home.keeps(path, is_dir) {
+            Some(top) => {
+                left.insert(top);
+                false
+            }
+            None => true,
+        }
+    });
+    shadow.keep_unseen(&left, false).map_err(not_kept)
+}
+
+/// By how much the changes make the workspace grow. What goes is measured here: the list of changes is the remote's.
+fn check_quota(delta: &Delta, home: &Folder, quota: u64) -> Result<(), Failure> {
+    let (mut came, mut went) = (0_u64, 0_u64);
+    for (path, change) in &delta.changes {
+        if let Some(Content::File { size, .. }) = change.after().map(|entry| &entry.content) {
+            came = came.saturating_add(*size);
+        }
+        let size = home.size_of(path).map_err(|error| failed(&error))?;
+        went = went.saturating_add(size);
+    }
+    let grown = came.saturating_sub(went);
     if grown > quota {
         return Err(over_quota(quota, grown));
     }

@@ -12,7 +12,10 @@ use wire::{
 
 use cards::parse;
 
-use super::{ANSWER_MAX, PeerError, body, check, unreachable};
+use super::{ANSWER_MAX, PeerError, body, body_up_to, check, unreachable};
+
+/// The longest answer with a result: the largest workspace that is lent so, as text.
+const RESULT_MAX: usize = 512 << 20;
 
 /// One of them. Clones are the same.
 #[derive(Debug, Clone)]
@@ -37,10 +40,12 @@ impl Executor {
         for url in [base.clone(), format!("{base}/awcp")] {
             let place = released::status_url(&url);
             let asked = http.get(&place).timeout(ANSWER_MAX).send().await;
-            let answer: Option<Value> = match asked {
-                Ok(answer) if answer.status().is_success() => answer.json().await.ok(),
+            let answer = match asked {
+                Ok(answer) if answer.status().is_success() => body(answer).await.ok(),
                 Ok(_) | Err(_) => None,
             };
+            let answer: Option<Value> =
+                answer.and_then(|answer| serde_json::from_slice(&answer).ok());
             if answer.is_some_and(|answer| answer["pendingInvitations"].is_u64()) {
                 let http = http.clone();
                 return Some(Self { http, url });
@@ -101,8 +106,13 @@ impl Executor {
         let response = self.http.get(url.clone()).timeout(ANSWER_MAX).send().await;
         let response = response.map_err(|error| unreachable(&url, &error))?;
         let response = check(response, &url).await?;
-        let answer = response.json().await;
-        answer.map_err(|error| unreachable(&url, &error))
+        let refused = |why: String| PeerError::Refused {
+            url: url.to_string(),
+            why,
+        };
+        let bytes = body_up_to(response, RESULT_MAX).await.map_err(refused)?;
+        serde_json::from_slice(&bytes)
+            .map_err(|error| refused(format!("its answer is no JSON: {error}")))
     }
 }
 

@@ -20,7 +20,7 @@ async fn work_in(
     stop: &CancellationToken,
 ) -> RemoteInput {
     let stop = stop.child_token();
-    let mut working = std::pin::pin!(work::work(node, plane.cwd(), task, &stop));
+    let mut working = std::pin::pin!(work::work(node, plane.place(), task, &stop));
     let worked = tokio::select! { biased;
         worked = &mut working => worked,
         () = plane.lost() => {

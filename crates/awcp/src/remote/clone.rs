@@ -14,6 +14,7 @@ use platform::{
 
 use super::plane::{failed, limits};
 use crate::{
+    blocking::not_done,
     git::{LeafKind, Repository, split},
     host::{LENT_NAME, WORK_NAME},
     node::Node,
@@ -63,7 +64,7 @@ impl Clone {
         });
         checking
             .await
-            .unwrap_or_else(|_| Err(not_cloned("the remote is shutting down")))?;
+            .unwrap_or_else(|error| Err(not_done(&error)))?;
         let bundle = stage.join(bundle);
         let ours = Repository {
             folder: stage.join(OURS),
@@ -104,7 +105,7 @@ impl Clone {
             }
         });
         let checked = checking.await;
-        checked.unwrap_or_else(|_| Err(not_cloned("the remote is shutting down")))
+        checked.unwrap_or_else(|error| Err(not_done(&error)))
     }
 
     /// Packs what came of the work in a bundle; nothing if nothing did.

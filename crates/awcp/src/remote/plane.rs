@@ -1,16 +1,17 @@
 //! A lent workspace at the remote: unpacked, cloned or mounted, and everything written brought home.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use archive::{ArchiveError, Checksum, Delta, Folder, Limits, Manifest, everything};
 use domain::delegation::{Access, Code, DelegationId, Failure};
 use platform::{crash, files};
-use sftp::mount::{Connection, HostTrust, Links, Mount, MountError, MountKey, MountPlan};
+use sftp::mount::{Connection, HostTrust, Mount, MountError, MountKey, MountPlan};
 use tokio_util::sync::CancellationToken;
 use wire::awcp::{Secret, seed};
 
-use super::clone::Clone;
+use super::{clone::Clone, work::Place};
 use crate::{
+    blocking::not_done,
     convert,
     error::chain,
     node::Node,
@@ -60,6 +61,8 @@ pub(super) enum Plane {
     Mounted {
         mount: Box<Mount>,
         cwd: PathBuf,
+        /// Where it is mounted: a folder of ours, whatever the host shows in it.
+        root: PathBuf,
     },
 }
 
@@ -111,7 +114,9 @@ impl Bringing {
             let unpacked = archive::unpack(file, expected, &into, &limits);
             unpacked.map_err(|error| not_unpacked(&error))
         });
-        let unpacked = unpacking.await.unwrap_or_else(|_| Err(closing()))?;
+        let unpacked = unpacking
+            .await
+            .unwrap_or_else(|error| Err(not_done(&error)))?;
         Ok(Plane::Unpacked {
             point: self.point,
             stage,
@@ -155,12 +160,11 @@ impl Bringing {
             secret: &token,
             certificate: certificate.as_deref(),
         };
-        let fetching = self.node.peers().fetch(
-            home,
-            (&stage, name),
-            limits(&self.node).bytes,
-            self.node.tasks(),
-        );
+        let (peers, max) = (self.node.peers(), limits(&self.node).bytes);
+        let into = (stage.as_path(), name);
+        let fetching = persist(&self.node, || {
+            peers.fetch(home, into, max, self.node.tasks())
+        });
         tokio::select! { biased;
             () = stop.cancelled() => Err(Failure::new(Code::Cancelled, "it was stopped")),
             fetched = fetching => match fetched {
@@ -197,7 +201,9 @@ impl Bringing {
             }
             Ok(())
         });
-        unpacking.await.unwrap_or_else(|_| Err(closing()))?;
+        unpacking
+            .await
+            .unwrap_or_else(|error| Err(not_done(&error)))?;
         Ok(Plane::Zipped {
             point: self.point,
             result: self.node.results_root().join(format!("{}.zip", self.id)),
@@ -232,16 +238,16 @@ impl Bringing {
             },
             Some(seed::Credential::Token { .. }) | None => return Err(missing("key")),
         };
-        let (trust, links) = match endpoint.host_key {
-            // A host that names its key is one of ours, which refuses links that lead outside.
-            Some(line) => (HostTrust::Pinned(line), Links::TrustHost),
-            None => (HostTrust::FirstUse, Links::Contained),
+        let trust = match endpoint.host_key {
+            Some(line) => HostTrust::Pinned(line),
+            None => HostTrust::FirstUse,
         };
         // A host with a view shows what the task is beside the workspace.
         let (path, cwd) = match option(&self.mount, "view") {
             Some(view) => (view, self.point.join(sftp::WORKSPACE)),
             None => (self.mount.export_locator.clone(), self.point.clone()),
         };
+        let root = self.point.clone();
         let plan = MountPlan {
             host: endpoint.host,
             port: endpoint.port,
@@ -255,7 +261,6 @@ impl Bringing {
                 Access::Ro => sftp::Access::ReadOnly,
                 Access::Rw => sftp::Access::ReadWrite,
             },
-            links,
             connection: Connection::Once,
             cache: CACHE,
             environment: self.node.config().environment.clone(),
@@ -263,27 +268,36 @@ impl Bringing {
         };
         let node = &self.node;
         let opened = Mount::open(plan, node.guardian(), node.tasks(), stop).await;
-        opened
-            .map(|mount| Plane::Mounted {
-                mount: Box::new(mount),
-                cwd,
-            })
-            .map_err(|error| not_mounted(&error))
+        let mount = opened.map_err(|error| not_mounted(&error))?;
+        if !mount.has_folder(&cwd).await {
+            let _ = mount.unmount().await; // What the host shows there is the better story.
+            let words = "what the host shows as the workspace is no folder of its own";
+            return Err(Failure::new(Code::MountFailed, words));
+        }
+        let mount = Box::new(mount);
+        Ok(Plane::Mounted { mount, cwd, root })
     }
 }
 
 impl Plane {
-    /// Where the agent works.
-    pub(super) fn cwd(&self) -> PathBuf {
+    /// Where the agent works, and what of it is ours.
+    pub(super) fn place(&self) -> Place {
+        let ours = |cwd: PathBuf| Place {
+            root: cwd.clone(),
+            cwd,
+        };
         match self {
-            Self::Unpacked { point, .. } | Self::Cloned { point, .. } => point.clone(),
+            Self::Unpacked { point, .. } | Self::Cloned { point, .. } => ours(point.clone()),
             Self::Zipped {
                 point, resources, ..
             } => match resources.as_slice() {
-                [only] => point.join(only),
-                _ => point.clone(),
+                [only] => ours(point.join(only)),
+                _ => ours(point.clone()),
             },
-            Self::Mounted { cwd, .. } => cwd.clone(),
+            Self::Mounted { cwd, root, .. } => Place {
+                cwd: cwd.clone(),
+                root: root.clone(),
+            },
         }
     }
 
@@ -340,14 +354,14 @@ impl Plane {
                 .map(|(name, folder)| (*name, folder))
                 .collect();
             let (Some(root), Some(name)) = (result.parent(), result.file_name()) else {
-                return Err(closing());
+                return Err(Failure::new(Code::TaskFailed, "a result has no place"));
             };
             let name = name.to_string_lossy();
             let file = spool::create(root, &name).map_err(|error| failed(&error))?;
             let packed = archive::pack_zip(&folders, &everything, &limits, file);
             packed.map(drop).map_err(|error| failed(&error))
         });
-        packing.await.unwrap_or_else(|_| Err(closing()))
+        packing.await.unwrap_or_else(|error| Err(not_done(&error)))
     }
 
     async fn send_delta(&self) -> Result<(), Failure> {
@@ -373,14 +387,15 @@ impl Plane {
             }
             let file = spool::create(&folder, DELTA).map_err(|error| failed(&error))?;
             archive::pack_delta(&tree, &delta, &limits, file).map_err(|error| failed(&error))?;
-            spool::open(&folder, DELTA)
-                .map(Some)
-                .map_err(|error| failed(&error))
+            Ok(Some(()))
         });
-        let Some(file) = packing.await.unwrap_or_else(|_| Err(closing()))? else {
+        let Some(()) = packing
+            .await
+            .unwrap_or_else(|error| Err(not_done(&error)))?
+        else {
             return Ok(());
         };
-        deliver(node, file, home).await
+        deliver(node, stage, home).await
     }
 
     async fn send_branch(&self) -> Result<(), Failure> {
@@ -397,8 +412,7 @@ impl Plane {
         if !clone.pack(&stage.join(DELTA)).await? {
             return Ok(());
         }
-        let file = spool::open(stage, DELTA).map_err(|error| failed(&error))?;
-        deliver(node, file, home).await
+        deliver(node, stage, home).await
     }
 
     pub(super) async fn take_down(self) {
@@ -413,19 +427,38 @@ impl Plane {
     }
 }
 
-/// Sends changes to where the host wants them.
-async fn deliver(
-    node: &Node,
-    file: impl std::io::Read + Send + 'static,
-    home: &WayHome,
-) -> Result<(), Failure> {
+/// Tries until a host that is away for a while is there again. It is the lease that ends this, by stopping the step.
+async fn persist<T, F>(node: &Node, mut attempt: impl FnMut() -> F) -> Result<T, PeerError>
+where
+    F: Future<Output = Result<T, PeerError>>,
+{
+    loop {
+        match attempt().await {
+            Err(error @ PeerError::Unreachable { .. }) => {
+                tracing::debug!(%error, "a host is asked again");
+                tokio::time::sleep(node.config().waits.tell_again).await;
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Sends the changes in `stage` to where the host wants them.
+async fn deliver(node: &Node, stage: &Path, home: &WayHome) -> Result<(), Failure> {
     if home.url.is_empty() {
         let words = "the host has not said where changes go";
         return Err(Failure::new(Code::MountFailed, words));
     }
-    let pieces = spool::pieces(file, node.tasks().clone());
     crash::point("lending.remote.before-delivery");
-    let sent = node.peers().deliver(home.as_home(), pieces).await;
+    let sent = persist(node, || async {
+        let file = spool::open(stage, DELTA).map_err(|error| PeerError::NotKept {
+            url: home.url.clone(),
+            why: chain(&error),
+        })?;
+        let pieces = spool::pieces(file, node.tasks().clone());
+        node.peers().deliver(home.as_home(), pieces).await
+    });
+    let sent = sent.await;
     crash::point("lending.remote.after-delivery");
     sent.map_err(|error| {
         Failure::new(
@@ -449,17 +482,16 @@ pub(super) fn failed(error: &dyn std::error::Error) -> Failure {
     Failure::new(Code::MountFailed, chain(error))
 }
 
-fn closing() -> Failure {
-    Failure::new(Code::TaskFailed, "the remote is shutting down")
-}
-
 fn not_fetched(error: &PeerError) -> Failure {
     match error {
-        PeerError::Refused { .. } => Failure::new(Code::AuthFailed, error.to_string()),
+        PeerError::Refused { .. } | PeerError::Denied { .. } => {
+            Failure::new(Code::AuthFailed, error.to_string())
+        }
         PeerError::BadUrl { .. }
         | PeerError::NoCard { .. }
         | PeerError::NoExtension { .. }
         | PeerError::NoWay { .. }
+        | PeerError::NotKept { .. }
         | PeerError::Unreachable { .. } => Failure::new(Code::MountFailed, error.to_string()),
     }
 }
@@ -467,7 +499,8 @@ fn not_fetched(error: &PeerError) -> Failure {
 fn not_unpacked(error: &ArchiveError) -> Failure {
     let code = match error {
         ArchiveError::NotEmpty => Code::MountpointDenied,
-        ArchiveError::Refused(_)
+        ArchiveError::ForeignStage { .. }
+        | ArchiveError::Refused(_)
         | ArchiveError::Failed { .. }
         | ArchiveError::Stream { .. }
         | ArchiveError::Changed { .. } => Code::MountFailed,

@@ -7,7 +7,7 @@ use domain::{
     delegation::{Code, Failure, Report},
     lifecycle::{Force, LaunchMode, WorkspacePolicy},
     session::WhenBusy,
-    turn::{Dialect, Raw, Stop},
+    turn::{Dialect, Raw, Stop, TurnId},
 };
 use engine::{
     Clash, Confinement, Create, CreateSession, Engine, EngineError, NativeOpen, NativeSession,
@@ -29,10 +29,17 @@ pub(super) struct Task {
     pub(super) chain: Vec<String>,
 }
 
+/// Where the task is carried out.
+pub(super) struct Place {
+    pub(super) cwd: PathBuf,
+    /// A folder of our own that holds it.
+    pub(super) root: PathBuf,
+}
+
 /// Carries the task out. When it returns, nothing of the agent is left.
 pub(super) async fn work(
     node: &Node,
-    cwd: PathBuf,
+    Place { cwd, root }: Place,
     task: Task,
     stop: &CancellationToken,
 ) -> Result<Report, Failure> {
@@ -53,7 +60,7 @@ pub(super) async fn work(
             launch_mode: Some(LaunchMode::OneShot),
             workspace_policy: Some(WorkspacePolicy::Ephemeral),
             metadata: BTreeMap::from([(MARK.to_owned(), "lent".to_owned())]),
-            confinement: Some(confinement(node, cwd.clone())),
+            confinement: Some(confinement(node, cwd.clone(), root)),
             ..Overrides::default()
         },
     };
@@ -73,7 +80,9 @@ pub(super) async fn work(
     if let Err(error) = destroyed {
         tracing::warn!(agent = %name, error = %chain(&error), "an agent of a lent workspace is left");
     }
+    let cancelled = || Failure::new(Code::Cancelled, "the task was cancelled");
     let outcome = outcome.map_err(|error| failed(&error))?;
+    let outcome = outcome.ok_or_else(cancelled)?;
     match outcome.stop {
         Stop::EndTurn | Stop::MaxTokens | Stop::MaxTurnRequests => Ok(Report {
             summary: outcome.text,
@@ -82,7 +91,7 @@ pub(super) async fn work(
                 .then(|| format!("the agent stopped early: {}", outcome.stop.as_str())),
         }),
         Stop::Refusal => Err(Failure::new(Code::TaskFailed, "the agent refused the task")),
-        Stop::Cancelled => Err(Failure::new(Code::Cancelled, "the task was cancelled")),
+        Stop::Cancelled => Err(cancelled()),
         Stop::Failed { message } => Err(Failure::new(Code::TaskFailed, message)),
     }
 }
@@ -97,7 +106,7 @@ fn is_confined(node: &Node, name: &Name) -> bool {
 }
 
 /// Where the agent's programs run, and what holds them there.
-fn confinement(node: &Node, cwd: PathBuf) -> Confinement {
+fn confinement(node: &Node, cwd: PathBuf, root: PathBuf) -> Confinement {
     let sandbox = node.config().sandbox.as_ref().map(|sandbox| Walls {
         read: sandbox.read.clone(),
         write: sandbox.write.clone(),
@@ -106,6 +115,7 @@ fn confinement(node: &Node, cwd: PathBuf) -> Confinement {
     Confinement {
         environment: git_settings(),
         cwd,
+        root: Some(root),
         sandbox,
     }
 }
@@ -127,13 +137,39 @@ fn git_settings() -> BTreeMap<String, String> {
     variables
 }
 
+/// A turn from its agent's start to its end; nothing if it was stopped on the way.
 async fn turn(
     engine: &Engine,
     name: &Name,
     cwd: PathBuf,
     task: Task,
     stop: &CancellationToken,
-) -> Result<TurnOutcome, EngineError> {
+) -> Result<Option<TurnOutcome>, EngineError> {
+    let (session, turn) = tokio::select! { biased;
+        // Whoever comes up slowly is not waited for: the agent is destroyed with whatever it was doing.
+        () = stop.cancelled() => return Ok(None),
+        begun = begin(engine, name, cwd, task) => begun?,
+    };
+    let sessions = engine.sessions();
+    tokio::select! { biased;
+        () = stop.cancelled() => {}
+        outcome = sessions.outcome(&session, turn, 1) => return outcome.map(Some),
+    }
+    sessions.cancel(&session).await?;
+    let ending = sessions.outcome(&session, turn, 1);
+    match tokio::time::timeout(CANCEL_GRACE, ending).await {
+        Ok(outcome) => outcome.map(Some),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Starts the agent, opens its session and gives it the task.
+async fn begin(
+    engine: &Engine,
+    name: &Name,
+    cwd: PathBuf,
+    task: Task,
+) -> Result<(String, TurnId), EngineError> {
     if let Err(EngineError::NotStarted { .. }) = engine.sessions().driver(name) {
         engine.start(name.as_str()).await?;
     }
@@ -167,21 +203,7 @@ async fn turn(
         by: None,
     };
     let turn = sessions.prompt(&session, prompt).await?;
-    tokio::select! { biased;
-        () = stop.cancelled() => {}
-        outcome = sessions.outcome(&session, turn, 1) => return outcome,
-    }
-    sessions.cancel(&session).await?;
-    let ending = sessions.outcome(&session, turn, 1);
-    match tokio::time::timeout(CANCEL_GRACE, ending).await {
-        Ok(outcome) => outcome,
-        Err(_) => Ok(TurnOutcome {
-            turn,
-            stop: Stop::Cancelled,
-            text: String::new(),
-            last_seq: 0,
-        }),
-    }
+    Ok((session, turn))
 }
 
 fn failed(error: &EngineError) -> Failure {

@@ -75,11 +75,88 @@ async fn what_git_ignores_stays_at_home_and_cannot_be_written() {
         panic!("{view:?}")
     };
     assert_eq!(report.summary, ".gitignore a");
-    let hooks = "write a 3\nwrite .git/hooks/post-checkout evil";
+    let hooks = "write a 3\nwrite .git/hooks/post-checkout evil\nwrite .env KEY=2";
     let view = host.lend_on(create(&remote, &dir, hooks)).await;
-    assert_eq!(view.state, Phase::Error, "{view:?}");
-    assert_eq!(read(&dir, "a"), "2", "nothing of a refused delta is taken");
+    assert_eq!(view.state, Phase::Completed, "{view:?}");
+    assert_eq!(read(&dir, "a"), "3", "the rest is taken");
+    assert_eq!(read(&dir, ".env"), "KEY=1");
     assert!(!dir.join(".git/hooks").exists());
+    let audit = host.delegations.audit(&view.id).await.unwrap();
+    assert_eq!(audit.ignored, [".env", ".git"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_installation_or_a_build_leaves_behind_does_not_come_home() {
+    let (host, remote) = two().await;
+    for keeping in [crate::Keeping::Auto, crate::Keeping::Staged] {
+        let dir = host.workspace(&[(".gitignore", "target/\n*.log\n"), ("src.js", "broken")]);
+        let work = "write node_modules/left-pad/index.js x\nwrite target/debug/app x\nwrite x.log x\n\
+            write .gitignore nothing\nwrite src.js fixed";
+        let lend = Create {
+            keeping,
+            ..create(&remote, &dir, work)
+        };
+        let view = host.lend_on(lend).await;
+        assert_eq!(view.state, Phase::Completed, "{view:?}");
+        if keeping == crate::Keeping::Staged {
+            host.delegations.apply_snapshot(&view.id).await.unwrap();
+        }
+        assert_eq!(read(&dir, "src.js"), "fixed");
+        assert_eq!(names(&dir), [".gitignore", "src.js"]);
+        let audit = host.delegations.audit(&view.id).await.unwrap();
+        assert_eq!(audit.ignored, ["node_modules", "target", "x.log"]);
+        let told: Vec<&str> = audit.changes.iter().map(|it| it.path.as_str()).collect();
+        assert_eq!(told, [".gitignore", "src.js"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_came_with_a_stage_is_not_lent_and_nothing_in_it_is_believed() {
+    let (host, remote) = two().await;
+    let journal = r#"[{"Remove":{"path":".git/hooks/post-commit","slot":1}}]"#;
+    let dir = host.workspace(&[
+        ("a", "1"),
+        (".agentcraft-apply/journal", journal),
+        (".agentcraft-apply/old/1", "#!/bin/sh"),
+        (".agentcraft-apply/new/keep", ""),
+    ]);
+    std::fs::create_dir_all(dir.join(".git/hooks")).unwrap();
+    let view = host.lend_on(create(&remote, &dir, "write a 2")).await;
+    let failure = view.ending.as_ref().and_then(Ending::failure).unwrap();
+    assert!(failure.message.contains(".agentcraft-apply"), "{failure:?}");
+    assert_eq!(names(&dir.join(".git/hooks")), [""; 0]);
+    assert_eq!(read(&dir, "a"), "1");
+    host.gave_back();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_is_away_when_the_work_ends_gets_it_when_it_is_back() {
+    let soon: fn(&mut crate::AwcpConfig) =
+        |config| config.waits.tell_again = Duration::from_millis(50);
+    let (host, remote) = (Scene::new(soon).await, Scene::new(soon).await);
+    let dir = host.workspace(&[("a", "1")]);
+    let id = host.lend(create(&remote, &dir, "pause\nwrite a 2")).await;
+    remote.saw("pausing").await;
+    let away = host.leave().await;
+    let mut view = remote
+        .delegations
+        .node
+        .remote(&remote.id(&id))
+        .unwrap()
+        .view;
+    remote.seen.send_modify(|seen| seen.push("go".to_owned()));
+    let noted = |view: &crate::DelegationView| {
+        view.log
+            .iter()
+            .any(|line| line.text == "the task has ended")
+    };
+    let finishing = view.wait_for(noted);
+    drop(tokio::time::timeout(PATIENCE, finishing).await.unwrap());
+    let host = away.come_back().await;
+    let view = host.ended(&id).await;
+    assert_eq!(view.state, Phase::Completed, "{view:?}");
+    assert_eq!(read(&dir, "a"), "2");
+    remote.left_nothing(&id).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -174,6 +251,49 @@ async fn more_than_the_quota_is_refused_with_words() {
         failure.message.contains("quota of 1000 bytes") && failure.message.contains("2000"),
         "{failure:?}"
     );
+    assert_eq!(names(&dir), ["a"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_quota_counts_what_is_here_and_not_what_the_remote_says_was() {
+    let (host, remote) = two().await;
+    let dir = host.workspace(&[("a", "1")]);
+    let lend = Create {
+        quota_bytes: Some(1000),
+        ..create(&remote, &dir, "pause")
+    };
+    let id = host.lend(lend).await;
+    remote.saw("pausing").await;
+    // A list of changes that says that something huge is gone.
+    let away = host.workspace(&[("big", &"x".repeat(2000))]);
+    let tree = archive::Folder::open(&away).unwrap();
+    let limits = archive::Limits::default();
+    let (after, _) = archive::Manifest::of(&tree, &archive::everything, &limits).unwrap();
+    let mut delta = archive::Delta::between(&archive::Manifest::default(), &after);
+    for (name, size) in [("ghost", 1_u64 << 63), ("spirit", 1 << 63)] {
+        let mut gone = after.entries.values().next().unwrap().clone();
+        if let archive::Content::File { size: told, .. } = &mut gone.content {
+            *told = size;
+        }
+        let path = serde_json::from_value(serde_json::json!(name)).unwrap();
+        let change = archive::Change::Removed { before: gone };
+        delta.changes.insert(path, change);
+    }
+    let mut body = Vec::new();
+    archive::pack_delta(&tree, &delta, &limits, &mut body).unwrap();
+    let handle = host.delegations.node.host(&host.id(&id)).unwrap();
+    let secret = handle.gate.lock().secret.clone().unwrap();
+    let sent = reqwest::Client::new()
+        .post(format!("{}/awcp/{id}/delta", host.url))
+        .bearer_auth(secret)
+        .body(body)
+        .send()
+        .await;
+    assert_eq!(sent.unwrap().status(), 200);
+    remote.seen.send_modify(|seen| seen.push("go".to_owned()));
+    let view = host.ended(&id).await;
+    let failure = view.ending.as_ref().and_then(Ending::failure).unwrap();
+    assert!(failure.message.contains("quota of 1000"), "{failure:?}");
     assert_eq!(names(&dir), ["a"]);
 }
 
@@ -293,6 +413,33 @@ async fn what_waits_is_not_pruned_and_can_be_applied_afterwards() {
     host.delegations.undo(&id).await.unwrap();
     assert_eq!(read(&dir, "a.txt"), "one");
     assert_eq!(host.delegations.prune().await.unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_that_are_applied_and_discarded_at_once_are_one_of_both() {
+    let (host, remote) = two().await;
+    for _ in 0..5 {
+        let dir = host.workspace(&[("a.txt", "one")]);
+        let staged = Create {
+            keeping: crate::Keeping::Staged,
+            ..create(&remote, &dir, "write a.txt two\nwrite b/c two")
+        };
+        let id = host.lend_on(staged).await.id;
+        let (applied, discarded) = tokio::join!(
+            host.delegations.apply_snapshot(&id),
+            host.delegations.discard_snapshot(&id)
+        );
+        assert!(
+            applied.is_ok() != discarded.is_ok(),
+            "{applied:?} {discarded:?}"
+        );
+        let expected = if applied.is_ok() { "two" } else { "one" };
+        assert_eq!(read(&dir, "a.txt"), expected);
+    }
+    assert_eq!(
+        names(&host.home.path().join("node/lending/snapshots")),
+        [""; 0]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -123,6 +123,11 @@ impl Scene {
 
     /// Ends this daemon's tasks and begins anew in the same home, at the same address.
     pub(super) async fn restart(self) -> Self {
+        self.leave().await.come_back().await
+    }
+
+    /// Ends this daemon's tasks; nobody is at its address until it is back.
+    pub(super) async fn leave(self) -> Away {
         let Self {
             home,
             tasks,
@@ -135,7 +140,7 @@ impl Scene {
         assert_eq!(tasks.drain(Duration::from_secs(20)).await, Drained::Clean);
         drop((engine, delegations));
         let port = url.rsplit(':').next().unwrap().parse().unwrap();
-        Self::begin(home, adjust, Some(port)).await
+        Away { home, adjust, port }
     }
 
     /// A workspace with these files.
@@ -213,6 +218,19 @@ impl Scene {
     /// Everything about this delegation that is kept, as the store has it.
     pub(super) fn id(&self, id: &str) -> DelegationId {
         crate::convert::id(id).unwrap()
+    }
+}
+
+/// A daemon that has ended.
+pub(super) struct Away {
+    home: TempDir,
+    adjust: fn(&mut AwcpConfig),
+    port: u16,
+}
+
+impl Away {
+    pub(super) async fn come_back(self) -> Scene {
+        Scene::begin(self.home, self.adjust, Some(self.port)).await
     }
 }
 
@@ -375,6 +393,11 @@ struct Scripted {
 
 impl Driver for Scripted {
     fn open(&self, open: OpenSession) -> DriverFuture<'_, Result<Opened, DriverError>> {
+        if open.cwd.join("stuck").exists() {
+            let opening = "opening".to_owned();
+            self.seen.send_modify(|seen| seen.push(opening));
+            return Box::pin(std::future::pending());
+        }
         let id = owner::fresh_id();
         self.sessions
             .lock()

@@ -140,7 +140,8 @@ impl Launcher {
             .read
             .extend(std::env::split_paths(&path.unwrap_or_default()));
         let own = record.place.dir();
-        sandbox.write.extend([confined.cwd.clone(), own.clone()]);
+        let work = confined.root.as_ref().unwrap_or(&confined.cwd);
+        sandbox.write.extend([work.clone(), own.clone()]);
         let mut words = vec![OsString::from(SANDBOXED)];
         words.extend(sandbox.arguments(program.as_os_str(), &args));
         (self.config.executable.clone(), words)

@@ -38,6 +38,9 @@ pub(crate) struct AgentRecord {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
     pub cwd: PathBuf,
+    /// What the sandbox opens in the place of `cwd`: a folder above it that nobody else can put a link in the place of.
+    #[serde(default)]
+    pub root: Option<PathBuf>,
     /// Variables for what is run there.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,

@@ -71,13 +71,13 @@ impl Conversation {
         attributes: Attributes,
     ) -> Result<(OwnedFd, Stat), Status> {
         let guard = &self.lent.guard;
-        if guard.is_idle() {
+        if guard.is_idle() && !flags.has(OpenFlags::CREATE) {
             return self.open_regular(below, flags, attributes);
         }
         // No name changes between what is looked at and what is opened.
         let _names = self.lent.names();
         let (parent, name) = self.lent.view.parent(below)?;
-        guard.check(&parent, name)?;
+        guard.check_new(&parent, name)?;
         let there = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW);
         let is_link = |stat: Stat| FileType::from_raw_mode(stat.st_mode).is_symlink();
         if there.is_ok_and(is_link) {

@@ -46,7 +46,8 @@ impl Conversation {
     pub(super) fn mkdir(&mut self, path: &[u8], attributes: Attributes) -> Answer {
         let below = self.changeable(path)?;
         let (parent, name) = self.lent.view.parent(&below)?;
-        self.lent.guard.check(&parent, name)?;
+        let _names = self.lent.names();
+        self.lent.guard.check_new(&parent, name)?;
         let mode = attributes.permissions.unwrap_or(PERMISSIONS) & PERMISSIONS;
         mkdirat(&parent, name, Mode::from_raw_mode(mode))?;
         self.lent
@@ -70,9 +71,9 @@ impl Conversation {
         let (from, to) = (self.changeable(from)?, self.changeable(to)?);
         let (old_parent, old_name) = self.lent.view.parent(&from)?;
         let (new_parent, new_name) = self.lent.view.parent(&to)?;
-        self.lent.guard.check(&old_parent, old_name)?;
-        self.lent.guard.check(&new_parent, new_name)?;
         let _names = self.lent.names();
+        self.lent.guard.check(&old_parent, old_name)?;
+        self.lent.guard.check_new(&new_parent, new_name)?;
         let stat = statat(&old_parent, old_name, AtFlags::SYMLINK_NOFOLLOW)?;
         let root = self.lent.view.folder(from.area)?.as_fd();
         let (old, new) = (old_parent.as_fd(), new_parent.as_fd());
@@ -107,9 +108,9 @@ impl Conversation {
         let (from, to) = (self.changeable(from)?, self.changeable(to)?);
         let (old_parent, old_name) = self.lent.view.parent(&from)?;
         let (new_parent, new_name) = self.lent.view.parent(&to)?;
-        self.lent.guard.check(&old_parent, old_name)?;
-        self.lent.guard.check(&new_parent, new_name)?;
         let _names = self.lent.names();
+        self.lent.guard.check(&old_parent, old_name)?;
+        self.lent.guard.check_new(&new_parent, new_name)?;
         let stat = statat(&old_parent, old_name, AtFlags::SYMLINK_NOFOLLOW)?;
         if !matches!(
             FileType::from_raw_mode(stat.st_mode),
@@ -144,8 +145,8 @@ impl Conversation {
             return Err(Status::from(Errno::NAMETOOLONG));
         }
         let (parent, name) = self.lent.view.parent(&below)?;
-        self.lent.guard.check(&parent, name)?;
         let _names = self.lent.names();
+        self.lent.guard.check_new(&parent, name)?;
         let root = self.lent.view.folder(below.area)?.as_fd();
         links::check(target, root, parent.as_fd())?;
         let target = OsStr::from_bytes(target);

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use super::{Connection, HostTrust, Links, MountPlan, Secrets};
+use super::{Connection, HostTrust, MountPlan, Secrets};
 use crate::Access;
 
 /// A silent host is asked every so many seconds and given up after three questions without an answer.
@@ -73,10 +73,9 @@ fn options(plan: &MountPlan, secrets: &Secrets, knows_containment: bool) -> Vec<
     if plan.access == Access::ReadOnly {
         options.push("ro".into());
     }
-    match plan.links {
-        Links::Contained if knows_containment => options.push("contain_symlinks".into()),
-        Links::TrustHost if knows_containment => options.push("no_contain_symlinks".into()),
-        Links::Contained | Links::TrustHost => {}
+    if knows_containment {
+        // Whoever the host is, its links lead nowhere on this machine.
+        options.push("contain_symlinks".into());
     }
     if plan.connection == Connection::Once {
         // A key that is gone is not asked for twice.

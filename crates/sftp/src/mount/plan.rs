@@ -22,7 +22,6 @@ pub struct MountPlan {
     /// Where a folder for the key is made, private to us.
     pub private_folder: PathBuf,
     pub access: Access,
-    pub links: Links,
     pub connection: Connection,
     /// For how long listings and attributes are believed. Zero asks the host each time, which is slow.
     pub cache: Duration,
@@ -47,16 +46,6 @@ pub enum HostTrust {
     Pinned(String),
     /// Not at all at the first connection: for hosts that cannot tell their key beforehand.
     FirstUse,
-}
-
-/// Which symbolic links work on the mount.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Links {
-    /// Those without `..`, as far as the local sshfs can tell them apart.
-    #[default]
-    Contained,
-    /// All that the host tells. For hosts that refuse links which lead outside, as ours does.
-    TrustHost,
 }
 
 /// What happens when the connection is lost.

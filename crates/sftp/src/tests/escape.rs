@@ -467,6 +467,78 @@ fn what_makes_the_owners_git_run_a_program_stays_as_it_is() {
     assert_eq!(client.mkdir("/workspace/.git/refs/heads"), Reply::Status(0));
 }
 
+/// Names by which a repository would come to be, in folders that were there and in one that is new.
+#[test]
+fn no_repository_is_made_and_no_kept_name_taken() {
+    let folders = Folders::new();
+    for part in ["sub/objects", "sub/refs", "bare/objects"] {
+        std::fs::create_dir_all(folders.workspace(part)).unwrap();
+    }
+    folders.put("workspace/bare/HEAD", "ref: refs/heads/main");
+    folders.link("sub/.git", "through");
+    folders.link("sub/HEAD", "head");
+    let mut client = Client::new(folders.lent(Access::ReadWrite, None));
+    assert_eq!(client.mkdir("/workspace/new"), Reply::Status(0));
+    let makes = [
+        "create",
+        "truncate",
+        "make folder",
+        "rename to",
+        "rename over",
+        "link to",
+        "make link",
+    ];
+    let mut attempts = 0;
+    for path in [
+        ".git",
+        ".GIT",
+        "sub/.git",
+        "sub/deep/.Git",
+        "new/.git",
+        "sub/HEAD",
+        "sub/head",
+        "bare/refs",
+        "kept-name",
+        "Kept-Name",
+        "kept-name/journal",
+    ] {
+        for make in makes {
+            let said = act(&mut client, make, &format!("/workspace/{path}"));
+            assert!(
+                matches!(said, Reply::Status(code) if code != 0),
+                "{make} {path}: {said:?}"
+            );
+            attempts += 1;
+        }
+    }
+    for path in ["through", "head"] {
+        for make in ["create", "truncate"] {
+            let said = act(&mut client, make, &format!("/workspace/{path}"));
+            assert!(
+                matches!(said, Reply::Status(code) if code != 0),
+                "{make} {path}: {said:?}"
+            );
+            attempts += 1;
+        }
+    }
+    assert!(attempts > 60, "{attempts}");
+    let made = |path: &str| folders.workspace(path).symlink_metadata().is_ok();
+    for path in [
+        ".git",
+        ".GIT",
+        "sub/.git",
+        "new/.git",
+        "sub/HEAD",
+        "bare/refs",
+    ] {
+        assert!(!made(path), "{path}");
+    }
+    // Below the top the name means nothing, and neither do parts of what is no repository.
+    assert_eq!(client.mkdir("/workspace/sub/kept-name"), Reply::Status(0));
+    assert_eq!(client.mkdir("/workspace/new/objects"), Reply::Status(0));
+    assert_eq!(client.mkdir("/workspace/new/refs"), Reply::Status(0));
+}
+
 #[test]
 fn the_root_shows_two_folders_and_no_real_path() {
     let folders = Folders::new();

@@ -17,12 +17,13 @@ use crate::{
 #[tokio::test(flavor = "multi_thread")]
 async fn git_works_on_the_mount() {
     let host = Host::new().await;
+    let script = "git init -q . && git config user.name n && git config user.email e@x";
+    shell(&host.folders.path("workspace"), script).await;
     let grant = host.lend(Access::ReadWrite, None);
     let remote = Remote::new();
     let mount = remote.mount(host.plan(&grant, &remote)).await;
     assert!(mount.is_alive().await);
-    let script = "git init -q . && git config user.name n && git config user.email e@x \
-        && git add -A && git commit -qm one && echo more >> file && git commit -qam two \
+    let script = "git add -A && git commit -qm one && echo more >> file && git commit -qam two \
         && git mv file moved && git commit -qm three && git gc -q \
         && git fsck --strict 2>&1 && git log --format=%s && git status --short";
     let text = shell(&host.folders.path("point"), script).await;
@@ -33,6 +34,37 @@ async fn git_works_on_the_mount() {
     )
     .await;
     assert_eq!(seen, "three\ntwo\none\ninsidemore\n");
+    remote.leave(mount).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_that_the_host_shows_is_no_folder_to_work_in() {
+    let host = Host::new().await;
+    host.folders.link("sub", "inner");
+    host.folders.link("/etc", "outer");
+    let grant = host.lend(Access::ReadWrite, None);
+    let remote = Remote::new();
+    let mount = remote.mount(host.plan(&grant, &remote)).await;
+    let point = host.folders.path("point");
+    for (name, is_folder) in [
+        ("", true),
+        ("sub", true),
+        ("inner", false),
+        ("outer", false),
+        ("file", false),
+        ("nothing", false),
+    ] {
+        assert_eq!(
+            mount.has_folder(&point.join(name)).await,
+            is_folder,
+            "{name}"
+        );
+    }
+    let beside = host.folders.path("outside");
+    assert!(
+        !mount.has_folder(&beside).await,
+        "it is another file system"
+    );
     remote.leave(mount).await;
 }
 

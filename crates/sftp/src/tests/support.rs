@@ -16,7 +16,7 @@ use platform::{ConfinedDir, Guardian, Owner, Tasks};
 use crate::{
     Access, Credential, Export, Grant, HostKey, Server,
     export::Lent,
-    mount::{Connection, HostTrust, Links, Mount, MountKey, MountPlan},
+    mount::{Connection, HostTrust, Mount, MountKey, MountPlan},
 };
 
 /// How long a test waits for what should happen at once.
@@ -81,6 +81,7 @@ impl Folders {
             access,
             quota_bytes,
             repositories: vec![".git".into()],
+            reserved: vec!["kept-name".into()],
             until: Instant::now() + Duration::from_secs(3600),
         }
     }
@@ -132,7 +133,6 @@ impl Host {
             mount_point: self.folders.path("point"),
             private_folder: self.folders.path("private"),
             access: Access::ReadWrite,
-            links: Links::TrustHost,
             connection: Connection::Once,
             cache: Duration::ZERO,
             environment: environment(),

@@ -12,11 +12,11 @@ use platform::{crash, files};
 use super::{DELTA, Export, IGNORED, failed, not_kept, over_quota};
 use crate::{
     git::{LeafKind, path_of, split},
+    ignored::Ignored,
     lent_repository::LentRepository,
     record::{Keeping, Snapshot, SnapshotStatus},
     shadow::{BASELINE, RESULT},
     spool,
-    survey::Ignored,
 };
 
 /// The packed commit, in the folder of the export.

@@ -17,6 +17,7 @@ use super::{
     conflicting, failed, not_kept, read_ignored,
 };
 use crate::{
+    delegations::recover,
     git::{path_of, split},
     lent_repository::LentRepository,
     shadow::{BASELINE, RESULT},
@@ -52,8 +53,10 @@ impl Export {
         }
         let (dir, limits, removed) = (self.dir.clone(), self.limits(), merged.removed.clone());
         let written = merged.written.len();
+        let node = self.node.clone();
         self.blocking(move || {
             let home = Folder::open(&dir).map_err(|error| failed(&error))?;
+            let journal = node.journal(&dir).map_err(|error| failed(&error))?;
             let content = Folder::open(&staged).map_err(|error| failed(&error))?;
             let (after, left_out) =
                 Manifest::of(&content, &everything, &limits).map_err(|error| failed(&error))?;
@@ -67,7 +70,7 @@ impl Export {
             let delta = Delta::overlay(&home, &before, &after, removed);
             let keep = |path: &archive::EntryPath, kind| ignored.covers(path, kind);
             crash::point("lending.host.before-apply");
-            let applied = archive::apply(&home, &delta, &content, &keep, &limits);
+            let applied = archive::apply(&home, &journal, &delta, &content, &keep, &limits);
             crash::point("lending.host.after-apply");
             match applied {
                 Ok(_) => Ok(()),
@@ -86,14 +89,11 @@ impl Export {
             .is_ok()
     }
 
-    /// Half of a merge that a crash left is none.
-    async fn take_back(&self) -> Result<(), Failure> {
-        let dir = self.dir.clone();
+    /// Half of a merge that a crash left is none; what looks like one and is not ours is refused.
+    pub(super) async fn take_back(&self) -> Result<(), Failure> {
+        let (node, dir) = (self.node.clone(), self.dir.clone());
         self.blocking(move || {
-            let home = Folder::open(&dir).map_err(|error| failed(&error))?;
-            archive::recover(&home)
-                .map(drop)
-                .map_err(|error| failed(&error))
+            recover(&node, &dir).map_err(|why| Failure::new(Code::TaskFailed, why))
         })
         .await
     }
