@@ -9,6 +9,8 @@ use rmcp::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::debug;
 
+use crate::sight::Sight;
+
 /// The right to lend folders of this machine, which the right to MCP does not bring along.
 const LEND_RIGHT: &str = "delegations";
 
@@ -31,6 +33,8 @@ pub(crate) struct Caller {
     may_lend: bool,
     /// Whether it may ask other nodes, in the same way.
     may_ask_peers: bool,
+    /// Which agents it is told of.
+    sight: Sight,
     /// How often it was told; progress has no other measure, and must grow.
     told: u32,
 }
@@ -50,6 +54,7 @@ impl Caller {
         Self {
             may_lend: may(LEND_RIGHT),
             may_ask_peers: may(PEERS_RIGHT),
+            sight: Sight::of(context),
             calls,
             request: context.ct.child_token(),
             gone,
@@ -70,6 +75,10 @@ impl Caller {
 
     pub(crate) fn may_ask_peers(&self) -> bool {
         self.may_ask_peers
+    }
+
+    pub(crate) fn sight(&self) -> Sight {
+        self.sight
     }
 
     /// Resolves when nobody waits for the result any more.

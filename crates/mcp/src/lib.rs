@@ -16,6 +16,7 @@ mod office;
 mod progress;
 mod resources;
 mod server;
+mod sight;
 mod tools;
 mod transcript;
 mod turn;

@@ -34,7 +34,9 @@ use crate::{
     leftovers,
     lines::Lines,
     node::Node,
-    resources, tools,
+    resources,
+    sight::Sight,
+    tools,
 };
 
 /// Tool calls at once: each holds a connection to the daemon, and an agent that calls more at once has lost its way.
@@ -217,10 +219,10 @@ impl ServerHandler for Server {
     async fn list_resources(
         &self,
         page: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let cursor = page.and_then(|page| page.cursor);
-        resources::list(&self.daemon, cursor.as_deref()).await
+        resources::list(&self.daemon, Sight::of(&context), cursor.as_deref()).await
     }
 
     async fn list_resource_templates(
@@ -236,9 +238,9 @@ impl ServerHandler for Server {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let result = resources::read(&self.daemon, &request.uri).await?;
+        let result = resources::read(&self.daemon, Sight::of(&context), &request.uri).await?;
         Ok(result.into())
     }
 }

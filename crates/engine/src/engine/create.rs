@@ -9,7 +9,7 @@ use platform::crash;
 use store::{Change, Entry};
 use tracing::warn;
 
-use super::Create;
+use super::{Create, Purpose};
 use crate::{
     AgentView, EngineError, Library,
     agent::{self, AgentRecord, Begin, Place, Surroundings, chain, run_steps, written_paths},
@@ -113,7 +113,8 @@ fn record(create: &Create, template: Template, place: Place) -> AgentRecord {
         updated_at: now,
         lifecycle: Lifecycle::new(mode, auto_destroy),
         confinement: overrides.confinement.clone(),
-        passing: overrides.passing,
+        passing: overrides.purpose == Purpose::Passing,
+        private: overrides.purpose != Purpose::General,
     }
 }
 

@@ -23,6 +23,7 @@ use crate::{
     event::SessionView,
     failure::{Failure, chain},
     leftovers,
+    sight::Sight,
     turn::{Turn, TurnError},
 };
 
@@ -53,7 +54,7 @@ pub(super) async fn prompt(
     } = arguments?;
     let mut link = daemon.connect().await?;
     let session = tokio::select! { biased;
-        session = join(&mut link, &name, session_id) => session?,
+        session = join(&mut link, caller.sight(), &name, session_id) => session?,
         () = caller.left() => return Err(Failure::cancelled()),
     };
     let params = SessionPromptParams {
@@ -90,10 +91,17 @@ pub(super) async fn prompt(
 }
 
 /// The session to prompt in, with its events: the one that is named, or a new one.
-async fn join(link: &mut Link, agent: &str, session: Option<String>) -> Result<String, Failure> {
+async fn join(
+    link: &mut Link,
+    sight: Sight,
+    agent: &str,
+    session: Option<String>,
+) -> Result<String, Failure> {
+    sight.check(link, agent).await?;
     let Some(session) = session else {
         return open(link, agent).await;
     };
+    sight.check_session(link, &session).await?;
     let params = SessionAttachParams {
         session_id: session,
         client_id: Some(CLIENT.to_owned()),
@@ -275,6 +283,7 @@ async fn create(link: &mut Link, template: String) -> Result<String, DaemonError
         overrides: Overrides {
             launch_mode: Some("one-shot".to_owned()),
             workspace_policy: Some("ephemeral".to_owned()),
+            private: true,
             metadata: BTreeMap::from([leftovers::mark()]),
             ..Overrides::default()
         },
