@@ -129,7 +129,10 @@ fn unseen_by_a2a(http: &Http, remote: &TestDaemon, name: &str) {
     for (path, body) in [to_it, by_the_node] {
         let refused = http.call("POST", &path, &version, Some(&body));
         assert!(!refused.text.contains("the lender's secret"), "{refused:?}");
-        assert!(refused.text.contains("there is no public agent"), "{refused:?}");
+        assert!(
+            refused.text.contains("there is no public agent"),
+            "{refused:?}"
+        );
     }
 }
 
