@@ -62,7 +62,7 @@ impl Face {
     }
 
     fn public_agents(&self) -> Vec<Arc<AgentView>> {
-        let mut agents = self.engine.agents();
+        let mut agents = self.engine.public_agents();
         agents.retain(|agent| self.config.public.has(&agent.name));
         agents
     }

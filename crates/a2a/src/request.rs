@@ -109,7 +109,7 @@ impl Face {
 
     /// Refuses an agent that is not public, not there, or not for this caller.
     pub(crate) fn check_agent(&self, caller: &Caller, agent: &str) -> Result<(), Refusal> {
-        if !self.config.public.has(agent) || self.engine.agent(agent).is_err() {
+        if !self.config.public.has(agent) || self.engine.public_agent(agent).is_err() {
             return Err(Refusal::no_agent(agent));
         }
         match self.lacking(caller, agent) {

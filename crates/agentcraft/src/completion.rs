@@ -26,8 +26,38 @@ const VARIABLE: &str = "AGENTCRAFT_COMPLETE";
 
 const PROGRAM: &str = "agentcraft";
 
-/// In bash a colon begins a new word, and targets have one.
-const BASH_WORDS: &str = "COMP_WORDBREAKS=${COMP_WORDBREAKS//:}\n";
+/// In bash a colon begins a new word, and targets have one. Which letters do so is a setting of the whole shell, so words are put
+/// together here, and of what is offered that is left out which stands before the last colon already.
+const BASH_WORDS: &str = r#"
+_agentcraft() {
+    local -a whole=()
+    local index word at=0 glue=
+    for ((index = 0; index < ${#COMP_WORDS[@]}; index++)); do
+        word=${COMP_WORDS[index]}
+        if ((index > 0)) && [[ -n $glue || $word == :* ]]; then
+            whole[${#whole[@]}-1]+=$word
+        else
+            whole+=("$word")
+        fi
+        if [[ $word == *: ]]; then glue=1; else glue=; fi
+        if ((index == COMP_CWORD)); then at=$((${#whole[@]} - 1)); fi
+    done
+    local last=$2
+    if [[ ${whole[at]} == *:* ]]; then last=${whole[at]}; fi
+    local is_split=
+    if [[ $COMP_WORDBREAKS == *:* && $last == *:* ]]; then is_split=1; fi
+    local -a COMP_WORDS=("${whole[@]}")
+    local COMP_CWORD=$at
+    _clap_complete_agentcraft "$1" "$last" "$3"
+    if [[ -n $is_split ]]; then
+        local there=${last%"${last##*:}"}
+        for index in "${!COMPREPLY[@]}"; do
+            COMPREPLY[index]=${COMPREPLY[index]#"$there"}
+        done
+    fi
+}
+complete -o nospace -o bashdefault -F _agentcraft agentcraft
+"#;
 
 /// Answers a shell and exits; returns if no shell asks.
 pub(crate) fn answer() {
@@ -37,12 +67,13 @@ pub(crate) fn answer() {
 /// What a shell has to run once; nothing for a shell that is not known.
 pub(crate) fn script(shell: &str) -> Vec<u8> {
     let mut script = Vec::new();
-    if shell == "bash" {
-        script.extend_from_slice(BASH_WORDS.as_bytes());
-    }
+    let is_bash = shell == "bash";
     if let Some(shell) = Shells::builtins().completer(shell) {
         let written = shell.write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script);
         written.expect("a vector takes everything");
+    }
+    if is_bash {
+        script.extend_from_slice(BASH_WORDS.as_bytes());
     }
     script
 }

@@ -9,7 +9,6 @@ use archive::{Folder, Journal};
 use domain::{
     Trace,
     delegation::{DelegationId, HostInput, RemoteInput},
-    lifecycle::Force,
 };
 use engine::{Caller, Engine, Stored, Which};
 use platform::{Guardian, Owner, Tasks, files};
@@ -33,9 +32,6 @@ const LISTED_MAX: u32 = 10_000;
 
 /// How often it is looked whether audits are old.
 const FORGET_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// In the metadata of agents that are made for one delegation.
-pub(crate) const MARK: &str = "delegation";
 
 /// The right to lend folders of this node and to see and end every delegation: the owner's.
 pub const RIGHT: &str = "delegations";
@@ -172,7 +168,6 @@ impl Delegations {
             let effects = record.machine.apply(HostInput::Recover, clock::now());
             self.begin_host(record, effects.unwrap_or_default(), Beginning::Again);
         }
-        self.end_agents().await;
         let remotes: Vec<Stored<RemoteRecord>> = records
             .list(REMOTE_KIND, Which::Live, None, LISTED_MAX)
             .await?;
@@ -185,21 +180,6 @@ impl Delegations {
             self.begin_remote(record, effects.unwrap_or_default());
         }
         Ok(())
-    }
-
-    /// Agents that worked in lent workspaces when the last daemon ended have nothing to work in any more.
-    async fn end_agents(&self) {
-        let engine = self.node.engine();
-        let agents = engine.agents();
-        let left = agents
-            .iter()
-            .filter(|agent| agent.metadata.contains_key(MARK));
-        for agent in left {
-            if let Err(error) = engine.destroy(&agent.name, Force::Yes).await {
-                let error = crate::error::chain(&error);
-                tracing::warn!(agent = agent.name, %error, "an agent of a lent workspace is left");
-            }
-        }
     }
 
     fn begin_host(

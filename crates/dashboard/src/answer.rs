@@ -13,7 +13,7 @@ use serde_json::json;
 pub(crate) type Answer = Result<Response, Refused>;
 
 /// Why something was not done.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Refused {
     status: StatusCode,
     message: String,

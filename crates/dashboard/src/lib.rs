@@ -12,6 +12,7 @@ mod offices;
 mod page;
 mod records;
 mod router;
+mod sent;
 mod sessions;
 mod stream;
 mod watchers;

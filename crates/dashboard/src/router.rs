@@ -16,7 +16,9 @@ use serde_json::{Value, json};
 use crate::{
     agents,
     answer::{Answer, Refused, json_of},
-    journal, page, records, sessions, stream,
+    journal, page, records,
+    sent::Sent,
+    sessions, stream,
     watchers::Watchers,
 };
 
@@ -60,6 +62,7 @@ impl fmt::Debug for Workflows {
 /// The page at `/`, its files below `/assets`, its API below `/api`.
 pub fn router(config: Config) -> Router {
     let watchers = Watchers::new(config.engine.sessions().clone(), config.tasks.clone());
+    let sent = Sent::new(config.tasks.clone());
     let state = Arc::new(config);
     Router::new()
         .route("/", get(page::index))
@@ -89,7 +92,7 @@ pub fn router(config: Config) -> Router {
         .route("/api/records/{kind}", get(records::list))
         .route("/api/stream", get(stream::follow))
         .layer(Extension(watchers))
-        .layer(Extension(sessions::Sent::default()))
+        .layer(Extension(sent))
         .layer(Extension(stream::Daemon::now()))
         .layer(middleware::from_fn(only_with_the_right))
         .with_state(state)

@@ -1,9 +1,6 @@
 //! Sessions on the page: look, begin, prompt, cancel, end, and answer what they ask.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
     Extension, Json,
@@ -22,6 +19,7 @@ use crate::{
     answer::{Answer, Refused, done, json_of},
     form,
     router::Config,
+    sent::Sent,
     watchers::{Watchers, client},
 };
 
@@ -118,31 +116,6 @@ pub(crate) struct NewPrompt {
     key: Option<String>,
 }
 
-/// Prompts whose keys are remembered: those that a page may still send again.
-const SENT_MAX: usize = 256;
-
-/// The turns of the latest prompts, by session and key. Clones are the same.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Sent(Arc<Mutex<VecDeque<(String, String, TurnId)>>>);
-
-impl Sent {
-    fn turn(&self, session: &str, key: &str) -> Option<TurnId> {
-        let sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = sent
-            .iter()
-            .find(|(of, with, _)| of == session && with == key);
-        found.map(|(_, _, turn)| *turn)
-    }
-
-    fn keep(&self, session: String, key: String, turn: TurnId) {
-        let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if sent.len() >= SENT_MAX {
-            sent.pop_front();
-        }
-        sent.push_back((session, key, turn));
-    }
-}
-
 pub(crate) async fn prompt(
     State(config): State<Arc<Config>>,
     Extension(watchers): Extension<Watchers>,
@@ -150,22 +123,21 @@ pub(crate) async fn prompt(
     Path(id): Path<String>,
     Json(new): Json<NewPrompt>,
 ) -> Answer {
-    let known = new.key.as_deref().and_then(|key| sent.turn(&id, key));
-    if let Some(turn) = known {
-        return json_of(&json!({ "turn": turn }));
+    if new.text.trim().is_empty() {
+        return Err(Refused::bad("a prompt has words"));
     }
-    let sessions = config.engine.sessions();
-    watchers.attach(&id).await?;
-    let prompt = Prompt {
-        text: new.text,
-        options: TurnOptions::default(),
-        when_busy: WhenBusy::Queue,
-        by: None,
+    let (session, text) = (id.clone(), new.text);
+    let send = async move {
+        watchers.attach(&session).await?;
+        let prompt = Prompt {
+            text,
+            options: TurnOptions::default(),
+            when_busy: WhenBusy::Queue,
+            by: None,
+        };
+        Ok::<_, Refused>(config.engine.sessions().prompt(&session, prompt).await?)
     };
-    let turn = sessions.prompt(&id, prompt).await?;
-    if let Some(key) = new.key {
-        sent.keep(id, key, turn);
-    }
+    let turn = sent.once(id, new.key, send).await?;
     json_of(&json!({ "turn": turn }))
 }
 
@@ -243,20 +215,6 @@ pub(crate) async fn asks(State(config): State<Arc<Config>>) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_prompt_is_known_by_its_session_and_its_key() {
-        let sent = Sent::default();
-        let keep = |number: u64| {
-            sent.keep("s".to_owned(), format!("k{number}"), TurnId(number));
-        };
-        keep(0);
-        assert_eq!(sent.turn("s", "k0"), Some(TurnId(0)));
-        assert_eq!(sent.turn("t", "k0"), None);
-        (1..=256).for_each(keep);
-        assert_eq!(sent.turn("s", "k0"), None, "the oldest makes room");
-        assert_eq!(sent.turn("s", "k1"), Some(TurnId(1)));
-    }
 
     #[test]
     fn a_long_prompt_is_shown_in_part() {

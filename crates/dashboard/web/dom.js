@@ -132,6 +132,6 @@ export const bytes = (count) => {
   return `${value.toFixed(1)} ${units[unit]}`;
 };
 
-/** Names and values in two columns; what has no value is left out. */
-export const facts = (pairs) => make("dl", { class: "facts" }, pairs.filter(([, value]) => value != null && value !== "").map(([name, value]) =>
-  make("div", {}, make("dt", {}, name), make("dd", {}, value))));
+/** Names and values in columns, long ones (`wide`) over the whole width; what has no value is left out. */
+export const facts = (pairs) => make("dl", { class: "facts" }, pairs.filter(([, value]) => value != null && value !== "").map(([name, value, look]) =>
+  make("div", { class: look }, make("dt", {}, name), make("dd", {}, value))));

@@ -42,8 +42,9 @@ export function settled(text) {
   return likely || text.lastIndexOf("\n") + 1;
 }
 
-/** The transcript of a session. `workflows` are those whose steps are drawn when a turn runs one. */
-export function transcript(session, workflows, onBusy) {
+/** The transcript of a session. `workflows` are those whose steps are drawn when a turn runs one; an agent that is a workflow
+ * runs that one, whatever it is told. */
+export function transcript(session, workflows, own, onBusy) {
   const element = make("div", { class: "transcript", role: "log", "aria-label": "Transcript" });
   const tools = new Map();
   const asks = new Map();
@@ -114,7 +115,7 @@ export function transcript(session, workflows, onBusy) {
     "tool-call": (event) => tool(event),
     "tool-update": (event) => tool(event),
     plan: (event) => plan(event),
-    ask: (event) => asks.set(event.id, { asked: event, box: add(make("article", { class: "said ask" }, make("p", { class: "who" }, "The agent asks"), question(session, whole(event)))) }),
+    ask: (event) => asks.set(event.id, { asked: event, box: add(make("article", { class: `said ask ${event.destructive ? "destructive" : ""}` }, make("p", { class: "who" }, "The agent asks"), question(session, whole(event)))) }),
     "ask-settled": ({ ask, answer, by }) => {
       const words = { option: "Answered", text: "Answered", declined: "Declined" }[answer.answer] ?? "Over";
       const said = answered(asks.get(ask)?.asked, answer);
@@ -130,6 +131,8 @@ export function transcript(session, workflows, onBusy) {
       turn?.graph?.finish(reason === "end-turn", reason === "cancelled");
       // Nobody waits for an answer any more: the node may have died before it could say so.
       for (const id of [...asks.keys()]) settle(id, "The turn ended before it was answered.");
+      // And nothing runs any more, though nobody was there to say how it ended.
+      for (const [id, { state }] of tools) if (["pending", "in-progress", undefined].includes(state.status)) tool({ id, status: "interrupted" });
       const spent = turn?.spent ? ` · ${turn.spent.inputTokens ?? 0} tokens in, ${turn.spent.outputTokens ?? 0} out` : "";
       const words = reason === "end-turn" ? `The turn is over${spent}` : `The turn ended: ${message ?? reason}${spent}`;
       add(make("p", { class: `notice end ${reason === "failed" ? "bad" : ""}` }, words));
@@ -164,13 +167,18 @@ export function transcript(session, workflows, onBusy) {
     input || output || locations?.length ? make("details", { class: "more", open: isOpen }, make("summary", {}, "Input and output"),
       given({ input, locations }), output ? [make("p", { class: "who" }, "Output"), json(output)] : null) : null);
     // Steps of a run are calls, named after the run and their path in it.
-    if (status === "failed") turn?.graph?.fail(key.slice(key.indexOf(":") + 1));
+    if (status === "failed" && turn) {
+      const step = key.slice(key.indexOf(":") + 1);
+      (turn.failed ??= new Set()).add(step);
+      turn.graph?.fail(step);
+      if (turn.entries) steps();
+    }
     paint();
   }
 
   function plan(event) {
     turn ??= {};
-    const name = /^\s*\/(\S+)/.exec(turn.prompt ?? "")?.[1];
+    const name = own ?? /^\s*\/(\S+)/.exec(turn.prompt ?? "")?.[1];
     const workflow = workflows.find((known) => known.name === name);
     if (!turn.planned) {
       turn.planned = add(make("article", { class: "said plan" }));
@@ -183,11 +191,18 @@ export function transcript(session, workflows, onBusy) {
         if (step) turn.graph.colour(step.name, entry.status);
       }
     } else {
-      const signs = { pending: "○", "in-progress": "●", completed: "✓" };
-      fill(turn.planned, make("p", { class: "who" }, "Plan"), make("ul", { class: "steps" }, event.entries.map((entry) =>
-        make("li", { class: entry.status }, make("span", { class: "sign", "aria-hidden": "true" }, signs[entry.status]), entry.text, make("span", { class: "hidden" }, ` (${entry.status})`)))));
+      turn.entries = event.entries;
+      steps();
     }
     paint();
+  }
+
+  /** The plan as a list. An agent's plan has no word for a step that failed; the call of the step has. */
+  function steps() {
+    const signs = { pending: "○", "in-progress": "●", completed: "✓", failed: "✕" };
+    const how = ({ text, status }) => ([...turn.failed ?? []].some((step) => text === step || text.startsWith(`${step}: `)) ? "failed" : status);
+    fill(turn.planned, make("p", { class: "who" }, "Plan"), make("ul", { class: "steps" }, turn.entries.map((entry) =>
+      make("li", { class: how(entry) }, make("span", { class: "sign", "aria-hidden": "true" }, signs[how(entry)]), entry.text, make("span", { class: "hidden" }, ` (${how(entry)})`)))));
   }
 
   return {

@@ -72,8 +72,19 @@ pub struct Overrides {
     pub work_dir: Option<WorkDir>,
     pub metadata: BTreeMap<String, String>,
     pub confinement: Option<Confinement>,
-    /// It is made for one piece of work and goes with it; one that outlived the daemon is destroyed by the next.
-    pub passing: bool,
+    pub purpose: Purpose,
+}
+
+/// What an agent is made for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// Whatever those want of it who may use the agents of this node.
+    #[default]
+    General,
+    /// One use of whoever makes it. It may hold what is nobody else's business, so no one else on the network reaches it.
+    OneUse,
+    /// As well, and it goes with that use: one that outlived the daemon is destroyed by the next.
+    Passing,
 }
 
 /// What a client needs to start an agent's process by itself.
@@ -245,6 +256,25 @@ impl Engine {
             name: name.to_owned(),
         };
         self.handle(name)?.view().ok_or_else(not_found)
+    }
+
+    /// The agents that others on the network may be told of, by name. Every face of the network asks here, and shows at most
+    /// these.
+    pub fn public_agents(&self) -> Vec<Arc<AgentView>> {
+        let mut agents = self.agents();
+        agents.retain(|agent| !agent.private);
+        agents
+    }
+
+    /// One of these. What is private is, for whoever asks, not there.
+    pub fn public_agent(&self, name: &str) -> Result<Arc<AgentView>, EngineError> {
+        let agent = self.agent(name)?;
+        match agent.private {
+            false => Ok(agent),
+            true => Err(EngineError::AgentNotFound {
+                name: name.to_owned(),
+            }),
+        }
     }
 
     /// Makes a new agent with its workspace. A creation that fails leaves nothing.

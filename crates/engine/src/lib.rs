@@ -27,7 +27,8 @@ pub use driver::{
     PrintProgram, Rules, SessionSink, Turn, TurnOptions,
 };
 pub use engine::{
-    Create, Engine, Loan, OpenRun, Overrides, Resolved, RunAgent, RunResult, RunTemplate, Start,
+    Create, Engine, Loan, OpenRun, Overrides, Purpose, Resolved, RunAgent, RunResult, RunTemplate,
+    Start,
 };
 pub use error::{EngineError, ErrorKind};
 pub use event_log::{EventLog, Page};

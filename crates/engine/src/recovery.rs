@@ -82,7 +82,7 @@ pub(crate) async fn take_up(around: &Arc<Surroundings>) -> Result<Vec<Name>, Eng
             Ok(record) => {
                 clean(around, &record).await;
                 let name = record.name.clone();
-                passing.extend(record.passing.then(|| name.clone()));
+                passing.extend(record.is_passing().then(|| name.clone()));
                 let begin = Begin::Recovered {
                     settled: settled.clone(),
                 };

@@ -16,7 +16,7 @@ use rmcp::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::debug;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, sight::Sight};
 
 /// The right to lend folders of this machine, which the right to MCP does not bring along.
 pub(crate) const LEND_RIGHT: &str = "delegations";
@@ -39,6 +39,8 @@ pub(crate) struct Caller {
     is_on_stdio: bool,
     /// What it may do: everything on the owner's own stdio, and on the network what the listener has found out.
     rights: Rights,
+    /// Which agents it is told of.
+    sight: Sight,
     /// How often it was told; progress has no other measure, and must grow.
     told: u32,
 }
@@ -60,6 +62,7 @@ impl Caller {
         Self {
             is_on_stdio: parts.is_none(),
             rights,
+            sight: Sight::of(context),
             calls,
             request: context.ct.child_token(),
             gone,
@@ -124,6 +127,10 @@ impl Caller {
         if let Err(error) = self.peer.notify_cancelled(taken_back).await {
             debug!(%error, "could not take a question back");
         }
+    }
+
+    pub(crate) fn sight(&self) -> Sight {
+        self.sight
     }
 
     /// Resolves when nobody waits for the result any more.

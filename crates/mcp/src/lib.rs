@@ -18,6 +18,7 @@ mod progress;
 mod resources;
 mod server;
 mod settled;
+mod sight;
 mod tools;
 mod transcript;
 mod turn;

@@ -8,14 +8,14 @@ use rmcp::{
 };
 use serde_json::Value;
 use wire::daemon::{
-    AgentMeta, Empty, ErrorCode, NameParams, SessionEventsParams, SessionIdParams,
-    SessionListParams,
+    Empty, ErrorCode, NameParams, SessionEventsParams, SessionIdParams, SessionListParams,
 };
 
 use crate::{
     daemon::{Daemon, DaemonError, Link, in_time},
     event::{Event, SessionView},
     failure::chain,
+    sight::Sight,
     transcript::Transcript,
 };
 
@@ -85,6 +85,7 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
 /// A page of everything there is; the cursor is where it begins.
 pub(crate) async fn list(
     daemon: &Daemon,
+    sight: Sight,
     cursor: Option<&str>,
 ) -> Result<ListResourcesResult, ErrorData> {
     let from = match cursor {
@@ -93,7 +94,7 @@ pub(crate) async fn list(
             ErrorData::invalid_params(format!("{cursor:?} is no cursor of ours"), None)
         })?,
     };
-    let all = in_time(everything(daemon))
+    let all = in_time(everything(daemon, sight))
         .await
         .map_err(|error| failed(&error))?;
     let end = all.len().min(usize::saturating_add(from, PAGE));
@@ -104,26 +105,33 @@ pub(crate) async fn list(
     Ok(result)
 }
 
-async fn everything(daemon: &Daemon) -> Result<Vec<Resource>, DaemonError> {
+async fn everything(daemon: &Daemon, sight: Sight) -> Result<Vec<Resource>, DaemonError> {
     let mut link = daemon.connect().await?;
-    let agents: Vec<AgentMeta> = link.call("agent.list", &Empty {}).await?;
+    let agents = sight.agents(&mut link).await?;
     let templates: Vec<Value> = link.call("template.list", &Empty {}).await?;
-    let sessions: Vec<SessionView> = link
+    let mut sessions: Vec<SessionView> = link
         .call("session.list", &SessionListParams::default())
         .await?;
-    let agents = agents.into_iter().map(agent);
+    if sight == Sight::Public {
+        sessions.retain(|session| {
+            agents
+                .iter()
+                .any(|agent| agent["name"] == session.agent_name)
+        });
+    }
+    let agents = agents.iter().filter_map(agent);
     let templates = templates.iter().filter_map(template);
     let sessions = sessions.into_iter().map(session);
     Ok(agents.chain(templates).chain(sessions).collect())
 }
 
-fn agent(agent: AgentMeta) -> Resource {
-    Resource::new(Kind::Agent.uri(&agent.name), &agent.name)
-        .with_description(format!(
-            "Agent, {}, made of {}",
-            agent.status, agent.template_name
-        ))
-        .with_mime_type(JSON)
+fn agent(agent: &Value) -> Option<Resource> {
+    let word = |key: &str| agent.get(key).and_then(Value::as_str);
+    let (name, status, template) = (word("name")?, word("status")?, word("templateName")?);
+    let resource = Resource::new(Kind::Agent.uri(name), name)
+        .with_description(format!("Agent, {status}, made of {template}"))
+        .with_mime_type(JSON);
+    Some(resource)
 }
 
 fn template(template: &Value) -> Option<Resource> {
@@ -149,7 +157,11 @@ fn session(session: SessionView) -> Resource {
 }
 
 /// What an address names.
-pub(crate) async fn read(daemon: &Daemon, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+pub(crate) async fn read(
+    daemon: &Daemon,
+    sight: Sight,
+    uri: &str,
+) -> Result<ReadResourceResult, ErrorData> {
     let (kind, name) = parse(uri).ok_or_else(|| not_found(uri, "it names nothing of ours"))?;
     let params = NameParams {
         name: name.to_owned(),
@@ -157,9 +169,14 @@ pub(crate) async fn read(daemon: &Daemon, uri: &str) -> Result<ReadResourceResul
     let content = in_time(async {
         let mut link = daemon.connect().await?;
         match kind {
-            Kind::Agent => link.call("agent.status", &params).await.map(json),
+            Kind::Agent => {
+                sight.check(&mut link, name).await?;
+                link.call("agent.status", &params).await.map(json)
+            }
             Kind::Template => link.call("template.get", &params).await.map(json),
-            Kind::Session => page(&mut link, name).await.map(|page| (page, MARKDOWN)),
+            Kind::Session => page(&mut link, sight, name)
+                .await
+                .map(|page| (page, MARKDOWN)),
         }
     });
     let (text, mime) = content.await.map_err(|error| {
@@ -185,7 +202,8 @@ fn json(value: Value) -> (String, &'static str) {
     )
 }
 
-async fn page(link: &mut Link, session: &str) -> Result<String, DaemonError> {
+async fn page(link: &mut Link, sight: Sight, session: &str) -> Result<String, DaemonError> {
+    sight.check_session(link, session).await?;
     let params = SessionIdParams {
         session_id: session.to_owned(),
     };

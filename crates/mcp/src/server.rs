@@ -34,7 +34,9 @@ use crate::{
     leftovers,
     lines::Lines,
     node::Node,
-    resources, tools,
+    resources,
+    sight::Sight,
+    tools,
     visits::Visits,
 };
 
@@ -227,10 +229,10 @@ impl ServerHandler for Server {
     async fn list_resources(
         &self,
         page: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let cursor = page.and_then(|page| page.cursor);
-        resources::list(&self.daemon, cursor.as_deref()).await
+        resources::list(&self.daemon, Sight::of(&context), cursor.as_deref()).await
     }
 
     async fn list_resource_templates(
@@ -246,9 +248,9 @@ impl ServerHandler for Server {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let result = resources::read(&self.daemon, &request.uri).await?;
+        let result = resources::read(&self.daemon, Sight::of(&context), &request.uri).await?;
         Ok(result.into())
     }
 }

@@ -118,9 +118,9 @@ pub(crate) async fn call(
     let result = match name {
         Name::Run => talk::run(parse(arguments), daemon, caller).await,
         Name::Prompt => talk::prompt(parse(arguments), daemon, caller).await,
-        Name::Status => manage::status(parse(arguments), daemon).await,
+        Name::Status => manage::status(parse(arguments), daemon, caller.sight()).await,
         Name::Create => manage::create(parse(arguments), daemon, &caller).await,
-        Name::List => manage::list(parse(arguments), daemon).await,
+        Name::List => manage::list(parse(arguments), daemon, caller.sight()).await,
         Name::Lend(name) => delegate::call(name, arguments, node, caller).await,
         Name::Peer(name) => peers::call(&name, arguments, node, caller).await,
     };

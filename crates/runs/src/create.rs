@@ -232,7 +232,7 @@ impl Runs {
     pub(crate) fn public_agent(&self, name: &str) -> Option<Name> {
         // One that is made for a target is there if the node offers it.
         let name = self.engine().agent_of(&name.parse().ok()?).ok()?;
-        let is_there = self.engine().agent(name.as_str()).is_ok();
+        let is_there = self.engine().public_agent(name.as_str()).is_ok();
         (self.config().public.shows(name.as_str()) && is_there).then_some(name)
     }
 
@@ -242,7 +242,7 @@ impl Runs {
                 .public_agent(name)
                 .ok_or_else(|| RunsError::AgentNotFound { name: name.clone() });
         }
-        let agents = self.engine().agents();
+        let agents = self.engine().public_agents();
         let mut public = agents
             .iter()
             .filter_map(|agent| self.public_agent(&agent.name));

@@ -112,7 +112,7 @@ impl Runs {
 
     /// Every agent that callers may see, by name.
     pub(crate) fn agent_manifests(&self) -> Vec<Manifest> {
-        let agents = self.engine().agents();
+        let agents = self.engine().public_agents();
         agents
             .iter()
             .filter_map(|agent| self.agent_manifest(&agent.name))

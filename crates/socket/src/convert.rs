@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use domain::lifecycle::{LaunchMode, WorkspacePolicy};
-use engine::{Overrides, Resolved, WorkDir, WorkDirConflict};
+use engine::{Overrides, Purpose, Resolved, WorkDir, WorkDirConflict};
 use wire::daemon;
 
 use crate::{error::RpcError, params};
@@ -36,7 +36,10 @@ pub(crate) fn overrides(given: daemon::Overrides) -> Result<Overrides, RpcError>
         work_dir,
         metadata: metadata("overrides.metadata", given.metadata)?,
         confinement: None,
-        passing: false,
+        purpose: match given.private {
+            true => Purpose::OneUse,
+            false => Purpose::General,
+        },
     })
 }
 

@@ -165,7 +165,16 @@ fn journal(daemon: &mut Connection) -> Result<String, CommandError> {
 }
 
 fn log(config: &Config) -> String {
-    let bytes = files::read_bounded(&config.log_file, LOG_MAX).unwrap_or_default();
+    let bytes = match files::read_bounded(&config.log_file, LOG_MAX) {
+        Ok(bytes) if !bytes.is_empty() => bytes,
+        Ok(_) | Err(_) => {
+            return format!(
+                "{} has nothing: a node that runs in a terminal (`agentcraft up`, `daemon start --foreground`) writes its log there, \
+                 and one that is a service to `journalctl --user -u agentcraft`",
+                config.log_file.display()
+            );
+        }
+    };
     let from = bytes.len().saturating_sub(LOG_BYTES);
     String::from_utf8_lossy(&bytes[from..]).into_owned()
 }

@@ -15,6 +15,7 @@ use super::describe;
 use crate::{
     args::{Format, ServiceCommand, Shell},
     config::Config,
+    connection::Connection,
     error::CommandError,
     render::Screen,
 };
@@ -27,15 +28,33 @@ const KEYS: &str = "service.env";
 /// What the shell of whoever installs the service says that the node could not know otherwise.
 const CARRIED: [&str; 3] = ["PATH", "AGENTCRAFT_LISTEN", "AGENTCRAFT_LOG"];
 
-/// What makes systemd notice a new unit and start it, now and at every login.
-const ENABLE: [&[&str]; 2] = [
-    &["--user", "daemon-reload"],
-    &["--user", "enable", "--now", UNIT],
-];
-const DISABLE: [&[&str]; 2] = [
-    &["--user", "disable", "--now", UNIT],
-    &["--user", "daemon-reload"],
-];
+/// A word to systemd, and what a person says who comes after us, where we cannot say it.
+struct Word {
+    ours: &'static [&'static str],
+    theirs: &'static str,
+}
+
+const RELOAD: Word = Word {
+    ours: &["--user", "daemon-reload"],
+    theirs: "systemctl --user daemon-reload",
+};
+const ENABLE: Word = Word {
+    ours: &["--user", "enable", "--now", UNIT],
+    theirs: "systemctl --user enable --now agentcraft.service",
+};
+/// Where a node runs already the service could not: it would find the home taken, and end.
+const ENABLE_LATER: Word = Word {
+    ours: &["--user", "enable", UNIT],
+    theirs: "systemctl --user enable agentcraft.service",
+};
+/// By then the unit is gone, and only what runs knows its name.
+const DISABLE: Word = Word {
+    ours: &["--user", "disable", "--now", UNIT],
+    theirs: "systemctl --user stop agentcraft.service",
+};
+
+/// What starts the service at every login.
+const WANTED: &str = "default.target.wants/agentcraft.service";
 
 /// Where the user's programs look for such files.
 struct Folders {
@@ -79,6 +98,28 @@ impl Folders {
 
     fn manual(&self) -> PathBuf {
         self.data.join("man/man1")
+    }
+
+    /// What programs do not find by themselves, and the line that shows it to them.
+    fn unseen(&self, config: &Config) -> Vec<String> {
+        let path = config.environment.get(OsStr::new("PATH"));
+        let mut folders = path.into_iter().flat_map(std::env::split_paths);
+        // man looks beside the folders of programs.
+        let beside = self.data.parent().map(|folder| folder.join("bin"));
+        let mut words = Vec::new();
+        if !folders.any(|folder| Some(folder) == beside) {
+            let manual = self.data.join("man");
+            words.push(format!(
+                "man finds the pages with this line in your shell's profile: export MANPATH=\"{}:$MANPATH\"",
+                manual.display()
+            ));
+        }
+        let functions = self.data.join("zsh/site-functions");
+        words.push(format!(
+            "zsh finds the completions with this line in ~/.zshrc, before compinit: fpath=({} $fpath)",
+            functions.display()
+        ));
+        words
     }
 }
 
@@ -125,18 +166,31 @@ fn install(config: &Config, format: Format, screen: &mut Screen) -> Result<(), C
                 "keys that agents need belong into {}",
                 keys.display()
             ))?;
+            for words in folders.unseen(config) {
+                screen.note(&words)?;
+            }
         }
     }
-    manage(&ENABLE, config, screen)
+    if Connection::open_if_running(config)?.is_none() {
+        return manage(&[RELOAD, ENABLE], config, screen);
+    }
+    manage(&[RELOAD, ENABLE_LATER], config, screen)?;
+    screen.note(&format!(
+        "a node runs already; end it (`agentcraft daemon stop`, or Ctrl-C where `agentcraft up` runs), then run: systemctl --user start {UNIT}"
+    ))?;
+    Ok(())
 }
 
 fn uninstall(config: &Config, format: Format, screen: &mut Screen) -> Result<(), CommandError> {
     let folders = Folders::of(config)?;
-    manage(&DISABLE, config, screen)?;
+    manage(&[DISABLE, RELOAD], config, screen)?;
     let pages = files::list(&folders.manual()).unwrap_or_default();
     let pages = pages.into_iter().filter(|path| is_our_page(path));
     let completions = folders.completions().map(|(_, path)| path);
     let unit = folders.units.join(UNIT);
+    // systemd takes this link away with `disable`, where it was told.
+    files::remove_file_if_there(&folders.units.join(WANTED))
+        .map_err(|error| CommandError::machine("remove what was installed", error))?;
     let ours = std::iter::once(unit).chain(completions).chain(pages);
     let ours: Vec<PathBuf> = ours.filter(|path| files::is_there(path)).collect();
     for path in &ours {
@@ -167,22 +221,20 @@ fn make_folder(folder: &Path) -> Result<(), CommandError> {
 }
 
 /// Tells systemd, or says how to where it does not serve this user.
-fn manage(commands: &[&[&str]], config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
+fn manage(words: &[Word], config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
     let path = config.environment.get(OsStr::new("PATH"));
     let program = path.and_then(|path| find_program("systemctl", path));
     let is_served = config
         .environment
         .contains_key(OsStr::new("XDG_RUNTIME_DIR"));
-    for arguments in commands {
+    for Word { ours, theirs } in words {
         let ran = match &program {
-            Some(program) if is_served => system::run_to_end(program, arguments).is_ok(),
-            Some(_) | None => false,
+            Some(program) if is_served => system::run_to_end(program, ours),
+            Some(_) => Err(std::io::Error::other("it does not serve this user")),
+            None => Err(std::io::Error::other("there is no systemctl")),
         };
-        if !ran {
-            screen.note(&format!(
-                "systemd was not told; run: systemctl {}",
-                arguments.join(" ")
-            ))?;
+        if let Err(error) = ran {
+            screen.note(&format!("systemd was not told ({error}); run: {theirs}"))?;
         }
     }
     Ok(())

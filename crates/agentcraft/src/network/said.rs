@@ -88,7 +88,7 @@ impl Said {
             .and_then(|text| parsed(VISIBILITY_FILE, serde_saphyr::from_str(&text)))
             .unwrap_or_default();
         let library = self.engine.library();
-        let agents = self.engine.agents();
+        let agents = self.engine.public_agents();
         let agents = agents
             .iter()
             .filter(|agent| shown.is_none_or(|shown| shown.contains(&agent.name)))

@@ -135,6 +135,7 @@ mod tests {
                 ("team".to_owned(), "core".to_owned()),
                 ("x".to_owned(), "y".to_owned()),
             ]),
+            private: false,
         }
     }
 

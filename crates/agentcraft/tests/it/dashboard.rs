@@ -419,6 +419,39 @@ fn a_page_catches_up_by_itself_after_a_reload_a_crash_and_a_restart() {
 }
 
 #[test]
+fn a_prompt_that_comes_on_many_lines_at_once_is_one_turn() {
+    let daemon = prepared().start();
+    writer(&daemon);
+    let owner = Http::owner(&daemon);
+    let session = owner
+        .post("/api/sessions", &json!({"agent": "writer"}))
+        .ok();
+    let id = session["sessionId"].as_str().unwrap();
+    let path = format!("/api/sessions/{id}/prompt");
+    let turns: Vec<serde_json::Value> = std::thread::scope(|scope| {
+        let lines: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    let prompt = json!({"text": "/pwd", "key": "one"});
+                    Http::owner(&daemon).post(&path, &prompt).ok()["turn"].clone()
+                })
+            })
+            .collect();
+        lines.into_iter().map(|line| line.join().unwrap()).collect()
+    });
+    assert_eq!(turns, vec![turns[0].clone(); 8]);
+    let next = owner
+        .post(&path, &json!({"text": "/pwd", "key": "two"}))
+        .ok();
+    assert_eq!(
+        next["turn"].as_u64(),
+        turns[0].as_u64().map(|turn| turn + 1)
+    );
+    let empty = owner.post(&path, &json!({"text": " "}));
+    assert_eq!(empty.status, 400, "{empty:?}");
+}
+
+#[test]
 fn the_page_loads_nothing_from_elsewhere_and_stays_in_no_frame() {
     let daemon = prepared().start();
     let owner = Http::owner(&daemon);

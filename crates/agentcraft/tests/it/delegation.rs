@@ -7,6 +7,7 @@ mod faces;
 mod kills;
 mod methods;
 mod planes;
+mod private;
 mod sandbox;
 
 use std::{

@@ -31,6 +31,12 @@ fn a_service_is_installed_with_completions_and_manual_and_taken_back_whole() {
         said.contains("systemctl --user enable --now agentcraft.service"),
         "{said}"
     );
+    let manual = daemon.scratch("data/man");
+    assert!(
+        said.contains(&format!("MANPATH=\"{}", manual.display())),
+        "{said}"
+    );
+    assert!(said.contains("fpath=("), "{said}");
     let unit = read(&daemon, "config/systemd/user/agentcraft.service");
     assert_eq!(unit, run("show"));
     let home = daemon.home();
@@ -48,7 +54,12 @@ fn a_service_is_installed_with_completions_and_manual_and_taken_back_whole() {
     }
     let stranger = daemon.scratch("data/man/man1/other.1");
     fs::write(&stranger, "not ours").unwrap();
-    run("uninstall");
+    let said = run("uninstall");
+    // The unit is gone: what is to be run names nothing that needs it.
+    assert!(
+        said.contains("run: systemctl --user stop agentcraft.service"),
+        "{said}"
+    );
     let left = |folder: &std::path::Path| {
         let files = walk(folder);
         files.into_iter().filter(|file| file != &stranger).count()
@@ -83,6 +94,46 @@ fn a_service_is_the_node_that_the_shell_means() {
     ] {
         assert!(unit.contains(&part), "{part}: {unit}");
     }
+}
+
+#[test]
+fn a_service_is_not_started_beside_a_node_that_runs() {
+    let daemon = node().start();
+    let mut command = daemon.command(&["service", "install"]);
+    command.env("XDG_CONFIG_HOME", daemon.scratch("config"));
+    command.env("XDG_DATA_HOME", daemon.scratch("data"));
+    command.env_remove("XDG_RUNTIME_DIR");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("a node runs already"), "{said}");
+    assert!(
+        said.contains("systemctl --user enable agentcraft.service"),
+        "{said}"
+    );
+    assert!(!said.contains("--now"), "{said}");
+}
+
+#[test]
+fn completions_leave_the_words_of_the_shell_as_they_are_and_still_know_targets() {
+    let daemon = node().start();
+    daemon.template("triage", json!({"backend": {"type": "builtin"}}));
+    let program = Path::new(env!("CARGO_BIN_EXE_agentcraft"));
+    let script = format!(
+        "PATH={}:$PATH; before=$COMP_WORDBREAKS; source <(agentcraft completions bash); [[ $before == $COMP_WORDBREAKS ]] || exit 3; \
+         COMP_WORDS=(agentcraft agent run template : tri); COMP_CWORD=5; COMP_TYPE=9; \
+         _agentcraft agentcraft tri :; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        program.parent().unwrap().display(),
+    );
+    let plain = daemon.command(&[]);
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &script]);
+    for (name, value) in plain.get_envs() {
+        bash.env(name, value.unwrap_or_default());
+    }
+    let output = bash.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "triage\n");
 }
 
 /// What bash itself would offer after these words.
@@ -270,6 +321,7 @@ fn a_bundle_tells_of_the_node_and_neither_of_secrets_nor_of_conversations() {
         "turn.ended",
         "DEPLOY_TOKEN",
         "## Log",
+        "writes its log there",
     ] {
         assert!(text.contains(part), "{part} is missing: {text}");
     }

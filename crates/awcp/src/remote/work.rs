@@ -11,12 +11,12 @@ use domain::{
 };
 use engine::{
     Clash, Confinement, Create, CreateSession, Engine, EngineError, NativeOpen, NativeSession,
-    Overrides, Prompt, TurnOptions, TurnOutcome, Walls,
+    Overrides, Prompt, Purpose, TurnOptions, TurnOutcome, Walls,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::{delegations::MARK, error::chain, node::Node};
+use crate::{error::chain, node::Node};
 
 /// How long a turn that was cancelled has to end by itself before its agent is ended.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
@@ -60,6 +60,8 @@ pub(super) async fn work(
             launch_mode: Some(LaunchMode::OneShot),
             workspace_policy: Some(WorkspacePolicy::Ephemeral),
             metadata: BTreeMap::from([(MARK.to_owned(), "lent".to_owned())]),
+            // Somebody else's folder: whoever may use the agents of this node may not use this one.
+            purpose: Purpose::Passing,
             confinement: Some(confinement(node, cwd.clone(), root)),
             ..Overrides::default()
         },

@@ -9,6 +9,10 @@ const WITHOUT_PROCESS = ["workflow", "peer", "delegation", "a2a", "openai-compat
 
 const pathOf = (name) => `/api/agents/${encodeURIComponent(name)}`;
 export const needsStart = (agent) => !WITHOUT_PROCESS.includes(agent.backendType);
+/** What an agent is called: one that was made for a target is known by that. */
+export const titleOf = (agent) => agent.metadata?.target ?? agent.name;
+/** Colours of a terminal are none here. */
+const plain = (text) => text.replace(/\u001b\[[0-9;?]*[ -/]*[@-~]/g, "");
 const state = (agent) => tag(!needsStart(agent) && agent.status === "created" ? "ready" : agent.status);
 
 export async function show(place, [name]) {
@@ -28,7 +32,7 @@ function acts(agent, after, gone) {
       location.hash = `/sessions/${encodeURIComponent(session.sessionId)}`;
     }) }, "Talk"),
     make("button", { id: `remove-${agent.name}`, class: "danger", "aria-label": `Remove ${agent.name}`, onclick: attempt(async () => {
-      if (!confirm(`Remove ${agent.name} and its workspace?`)) return;
+      if (!confirm(`Remove ${agent.name} and its workspace?${agent.status === "running" ? " It is running, and what it does is ended." : ""}`)) return;
       await remove(pathOf(agent.name));
       await gone();
     }) }, "Remove"));
@@ -57,8 +61,8 @@ async function all(place) {
   describe();
   fill(place, top("Agents", "Each has a workspace of its own and stays until it is removed."), list, make("h2", {}, "New agent"), create);
   const row = (agent) => make("li", { class: "row" },
-    make("span", { class: "grow" }, make("a", { href: `#/agents/${encodeURIComponent(agent.name)}` }, agent.name),
-      make("small", {}, [agent.templateName, agent.backendType, bytes(agent.memoryBytes)].filter(Boolean).join(" · ")),
+    make("span", { class: "grow" }, make("a", { href: `#/agents/${encodeURIComponent(agent.name)}` }, titleOf(agent)),
+      make("small", {}, [titleOf(agent) === agent.name ? agent.templateName : agent.name, agent.backendType, bytes(agent.memoryBytes)].filter(Boolean).join(" · ")),
       agent.reason ? make("small", { class: "trouble" }, agent.reason) : null),
     state(agent), acts(agent, update, update));
   const update = async () => keep(list, await get("/api/agents"), ({ name }) => name, row, "There are no agents yet. Create the first one below.");
@@ -78,15 +82,15 @@ async function one(place, name) {
     if (now === before) return;
     before = now;
     const focused = document.activeElement?.id;
-    fill(head, top(agent.name, agent.reason ?? "", make("div", { class: "acts" }, make("span", { role: "status" }, state(agent)),
+    fill(head, top(titleOf(agent), agent.reason ?? "", make("div", { class: "acts" }, make("span", { role: "status" }, state(agent)),
       acts(agent, look, () => { location.hash = "/agents"; }))));
-    fill(about, facts([["Template", agent.templateName], ["Backend", agent.backendType], ["Memory", bytes(agent.memoryBytes)], ["Process", agent.pid ? String(agent.pid) : null],
-      ["Workspace", agent.workspaceDir ?? agent.workDir], ["Created", agent.createdAt ? moment(agent.createdAt) : null]]));
+    fill(about, facts([["Name", titleOf(agent) === agent.name ? null : agent.name, "wide"], ["Template", agent.templateName], ["Backend", agent.backendType], ["Memory", bytes(agent.memoryBytes)], ["Process", agent.pid ? String(agent.pid) : null],
+      ["Created", agent.createdAt ? moment(agent.createdAt) : null], ["Workspace", agent.workspaceDir ?? agent.workDir, "wide"]]));
     if (focused) document.getElementById(focused)?.focus();
   };
   const log = async () => {
     const { text } = await get(`${pathOf(name)}/log`);
-    const shown = text || "The program has printed nothing beside its answers.";
+    const shown = plain(text) || "The program has printed nothing beside its answers.";
     if (words.textContent === shown) return;
     const atEnd = words.scrollTop + words.clientHeight >= words.scrollHeight - 20;
     words.textContent = shown;

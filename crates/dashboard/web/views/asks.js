@@ -9,8 +9,8 @@ export async function show(place) {
   const row = ({ session, agent, ask }) => make("li", { class: `card ask ${ask.destructive ? "destructive" : ""}` },
     make("p", { class: "who" }, make("a", { href: `#/sessions/${encodeURIComponent(session)}` }, agent), " asks"),
     question(session, ask, { after: () => update() }));
-  fill(place, top("Asks", "What waits for an answer, from every session. The first answer counts."), list);
-  const update = async () => keep(list, await get("/api/asks"), ({ session, ask }) => `${session} ${ask.id}`, row, "Nothing waits for you. Permissions and questions of every session come here.");
+  fill(place, top("Asks", "What waits for an answer. The first answer counts."), list);
+  const update = async () => keep(list, await get("/api/asks"), ({ session, ask }) => `${session} ${ask.id}`, row, "Nothing waits for you. Permissions and questions of sessions that were opened here, and of callers who wait, come here.");
   await update();
   return { update };
 }

@@ -98,7 +98,7 @@ async function one(place, id) {
       fill(head, top(delegation.task, where(delegation), make("div", { class: "acts" }, countdown(delegation), make("span", { role: "status" }, tag(delegation.state)),
         ENDED.includes(delegation.state) ? null : cancel(delegation, update))));
       fill(body, facts([["Access", { rw: "read and write", ro: "read only" }[agreement?.access]], ["Transport", agreement?.transport],
-        ["Lent", size ? `${plural(size.files, "file")}, ${bytes(size.bytes)}` : null], ["Began", moment(delegation.createdAt)], ["Id", delegation.id]]),
+        ["Lent", size ? `${plural(size.files, "file")}, ${bytes(size.bytes)}` : null], ["Began", moment(delegation.createdAt)], ["Id", delegation.id, "wide"]]),
         ending(delegation));
       fill(log, make("h2", {}, "Log"), make("ol", { class: "panel log" }, delegation.log.map(({ at, text }) => make("li", {}, moment(at), " ", text))));
       await audit(delegation);

@@ -47,6 +47,7 @@ export async function show(place) {
   const form = make("form", { class: "panel inline", role: "search", onsubmit: attempt(() => update()) },
     [["text", "Text"], ["agent", "Agent"], ["kind", "Kind begins with"]].map(([name, title]) =>
       make("label", {}, title, make("input", { name, type: "search", autocomplete: "off" }))),
+    make("label", { class: "check" }, make("input", { name: "audit", type: "checkbox", onchange: attempt(() => update()) }), "Also who asked for what"),
     make("button", { class: "main" }, "Search"));
   const found = make("p", { class: "soft", role: "status" });
   fill(place, top("Journal", "Everything that happened, newest first."), form, found, list);
@@ -57,7 +58,10 @@ export async function show(place) {
   }) }, "Older lines");
   place.append(more);
   const update = async () => {
-    const rows = await get(`/api/journal?${new URLSearchParams([...new FormData(form), ["limit", limit]])}`);
+    const { audit, ...asked } = Object.fromEntries(new FormData(form));
+    // Each act on this page is a line of the audit; whoever looks for those says so.
+    const news = !audit && !asked.kind;
+    const rows = await get(`/api/journal?${new URLSearchParams({ ...asked, news, limit })}`);
     const isCut = rows.length >= limit;
     fill(found, isCut ? `the newest ${rows.length} lines` : plural(rows.length, "line"));
     more.hidden = !isCut || limit >= LINES_MAX;

@@ -4,13 +4,15 @@ import { get, post, remove } from "../api.js";
 import { attempt, insist } from "../app.js";
 import { fill, keep, make, moment, plural, stateOf, tag, top } from "../dom.js";
 import { transcript } from "../transcript.js";
-import { needsStart } from "./agents.js";
+import { needsStart, titleOf } from "./agents.js";
 
 const OVER = ["closed", "expired"];
 /** An agent in one of these takes no prompt before it is started. */
 const ABSENT = ["stopped", "crashed", "error", "created"];
 /** Letters of a prompt that waits, and how long events are gathered before it is asked what waits. */
 const WAITING_MAX = 300, GATHER_MS = 150;
+/** How near to its end a page is at its end; and sessions that are shown at first. */
+const END_NEAR = 160, SHOWN = 50;
 
 export async function show(place, [id]) {
   return id ? one(place, id) : all(place);
@@ -20,13 +22,31 @@ async function all(place) {
   const list = make("ul", { class: "rows" });
   const row = (session) => make("li", { class: "row" },
     make("span", { class: "grow" },
-      make("a", { href: `#/sessions/${encodeURIComponent(session.sessionId)}`, "aria-label": `${session.agentName}: ${session.prompt ?? "nothing said yet"}` }, session.agentName),
+      make("a", { href: `#/sessions/${encodeURIComponent(session.sessionId)}`, "aria-label": `${session.name}: ${session.prompt ?? "nothing said yet"}` }, session.name),
       session.prompt ? make("span", { class: "quote" }, session.prompt) : null,
       make("small", {}, `${plural(session.turns, "turn")}${session.clients ? ` · ${session.clients} watching` : ""} · last active `, moment(session.lastActivityAt))),
-    session.asks ? make("a", { class: "tag warn", href: "#/asks" }, plural(session.asks, "ask")) : null,
-    tag(stateOf(session)));
-  fill(place, top("Sessions", "A conversation goes on when the page is closed, and when the node restarts."), list);
-  const update = async () => keep(list, await get("/api/sessions"), ({ sessionId }) => sessionId, row, () => ["Nobody is talking yet. ", make("a", { href: "#/agents" }, "Choose an agent"), " and press Talk."]);
+    make("span", { class: "tags" }, session.asks ? make("a", { class: "tag warn", href: "#/asks" }, plural(session.asks, "ask")) : null, tag(stateOf(session))));
+  let [known, shown] = [[], SHOWN];
+  const words = make("input", { type: "search", name: "words", autocomplete: "off", oninput: () => filter() });
+  const states = make("select", { name: "state", onchange: () => filter() }, [["", "All"], ["busy", "Busy"], ["asks", "Waiting for an answer"], ["ready", "Ready"]].map(([value, title]) => make("option", { value }, title)));
+  const search = make("form", { class: "panel inline", role: "search", onsubmit: (event) => event.preventDefault() }, make("label", {}, "Agent or words", words), make("label", {}, "State", states));
+  const more = make("button", { onclick: () => { shown += SHOWN; filter(); } }, "More sessions");
+  fill(place, top("Sessions", "A conversation goes on when the page is closed, and when the node restarts."), search, list, more);
+  const filter = () => {
+    const wanted = words.value.trim().toLowerCase();
+    const has = (session) => [session.name, session.agentName, session.prompt, session.sessionId].some((text) => text?.toLowerCase().includes(wanted));
+    const is = (session) => !states.value || (states.value === "asks" ? session.asks > 0 : stateOf(session) === states.value);
+    const found = known.filter((session) => has(session) && is(session));
+    search.hidden = !known.length;
+    more.hidden = found.length <= shown;
+    keep(list, found.slice(0, shown), ({ sessionId }) => sessionId, row, () => (known.length ? "None is like that." : ["Nobody is talking yet. ", make("a", { href: "#/agents" }, "Choose an agent"), " and press Talk."]));
+  };
+  const update = async () => {
+    const [sessions, agents] = await Promise.all([get("/api/sessions"), get("/api/agents")]);
+    const names = new Map(agents.map((agent) => [agent.name, titleOf(agent)]));
+    known = sessions.map((session) => ({ ...session, name: names.get(session.agentName) ?? session.agentName }));
+    filter();
+  };
   await update();
   return { update };
 }
@@ -58,11 +78,13 @@ function absent(agent, after) {
 
 async function one(place, id) {
   const path = `/api/sessions/${encodeURIComponent(id)}`;
-  const [session, workflows] = await Promise.all([get(path), get("/api/workflows").catch(() => [])]);
+  const [session, workflows, known] = await Promise.all([get(path), get("/api/workflows").catch(() => []), get("/api/agents")]);
+  const speaker = known.find(({ name }) => name === session.agentName);
+  const own = speaker?.backendType === "workflow" ? speaker.backendConfig?.workflow : null;
   const state = make("span", { role: "status" }, tag(stateOf(session)));
   const cancel = make("button", { disabled: !session.busy, onclick: attempt(() => post(`${path}/cancel`)) }, "Cancel the turn");
   let isBusy = session.busy, planned = null;
-  const view = transcript(id, workflows, (isNow) => {
+  const view = transcript(id, workflows, own, (isNow) => {
     if (isNow !== null) {
       isBusy = isNow;
       cancel.disabled = !isNow;
@@ -128,7 +150,14 @@ async function one(place, id) {
     gone.dataset.status = isGone ? agent.status : "";
     gone.hidden = !isGone;
   };
-  fill(place, top(session.agentName, `Session ${id}`, acts), view.element, bottom);
+  // What grows at the bottom pushes nothing out of sight that was in it.
+  let height = 0;
+  new ResizeObserver(() => {
+    const grown = bottom.offsetHeight - height;
+    height = bottom.offsetHeight;
+    if (grown > 0 && innerHeight + scrollY >= document.documentElement.scrollHeight - grown - END_NEAR) scrollTo(0, document.documentElement.scrollHeight);
+  }).observe(bottom);
+  fill(place, top(speaker ? titleOf(speaker) : session.agentName, `Session ${id}`, acts), view.element, bottom);
   await update();
   return { session: id, from: view.next, onSession: view.take, anew: view.anew, update, beat: () => (isBusy ? look() : null) };
 }

@@ -2,6 +2,7 @@
 
 import { get } from "../api.js";
 import { draw, fill, keep, make, plural, top } from "../dom.js";
+import { titleOf } from "./agents.js";
 
 const DAYS = 14, BAR = 24, HEIGHT = 84, HEAD = 16, DAY = 86400000;
 
@@ -22,13 +23,13 @@ function chart(title, days, values) {
       })));
 }
 
-function agent([name, days]) {
+function agent([name, days, title]) {
   const today = Math.floor(Date.now() / DAY) * DAY;
   const shown = Array.from({ length: DAYS }, (_, index) => today - (DAYS - 1 - index) * DAY);
   const of = (key) => shown.map((day) => days[day]?.[key] ?? 0);
   const sum = (key) => of(key).reduce((total, value) => total + value, 0);
   const tokens = of("inputTokens").map((value, index) => value + of("outputTokens")[index]);
-  return make("li", { class: "card" }, make("h2", {}, name),
+  return make("li", { class: "card" }, make("h2", {}, title),
     make("p", { class: "soft" }, `${plural(sum("turns"), "turn")} · ${sum("inputTokens") + sum("outputTokens") ? `${sum("inputTokens")} tokens in · ${sum("outputTokens")} out` : "it tells no tokens"}`),
     make("div", { class: "charts" }, chart("Turns", shown, of("turns")), tokens.some(Boolean) ? chart("Tokens", shown, tokens) : null));
 }
@@ -36,7 +37,12 @@ function agent([name, days]) {
 export async function show(place) {
   const list = make("ul", { class: "rows" });
   fill(place, top("Usage", `Turns and tokens of the last ${DAYS} days, as far as agents tell.`), list);
-  const update = async () => keep(list, Object.entries(await get("/api/usage")), ([name]) => name, agent, "No turn has ended yet.");
+  const rows = async () => {
+    const [usage, agents] = await Promise.all([get("/api/usage"), get("/api/agents")]);
+    const names = new Map(agents.map((known) => [known.name, titleOf(known)]));
+    return Object.entries(usage).map(([name, days]) => [name, days, names.get(name) ?? name]);
+  };
+  const update = async () => keep(list, await rows(), ([name]) => name, agent, "No turn has ended yet.");
   await update();
   return { update };
 }

@@ -32,6 +32,9 @@ pub(crate) struct AgentRecord {
     /// Made for one piece of work; nobody takes it up in the next daemon.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) passing: bool,
+    /// Made for one use of somebody's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) private: bool,
 }
 
 /// A folder beside its own that an agent's programs work in, and what holds them there.
@@ -144,9 +147,17 @@ pub struct AgentView {
     pub updated_at: String,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
+    /// It is for whoever made it, and no one else on the network is told of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub private: bool,
 }
 
 impl AgentRecord {
+    /// Whether it goes with the work it was made for. One that works in a folder beside its own does: that folder is lent.
+    pub(crate) fn is_passing(&self) -> bool {
+        self.passing || self.confinement.is_some()
+    }
+
     /// As the store keeps it.
     pub(crate) fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a record has only text keys")
@@ -189,6 +200,7 @@ impl AgentRecord {
             created_at: clock::text(self.created_at),
             updated_at: clock::text(self.updated_at),
             metadata: self.metadata.clone(),
+            private: self.private || self.is_passing(),
         })
     }
 

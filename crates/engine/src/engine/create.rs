@@ -9,7 +9,7 @@ use platform::crash;
 use store::{Change, Entry};
 use tracing::warn;
 
-use super::Create;
+use super::{Create, Purpose};
 use crate::{
     AgentView, EngineError, Library,
     agent::{self, AgentRecord, Begin, Place, Surroundings, chain, run_steps, written_paths},
@@ -117,7 +117,8 @@ fn record(create: &Create, template: Template, place: Place) -> AgentRecord {
         updated_at: now,
         lifecycle: Lifecycle::new(mode, auto_destroy == Some(WITH_ITS_PROCESS)),
         confinement: overrides.confinement.clone(),
-        passing: overrides.passing || auto_destroy == Some(WITH_THE_DAEMON),
+        passing: overrides.purpose == Purpose::Passing || auto_destroy == Some(WITH_THE_DAEMON),
+        private: overrides.purpose != Purpose::General,
     }
 }
 

@@ -14,7 +14,7 @@ use domain::{
 };
 use platform::files::{self, Fingerprint};
 
-use super::{Create, Engine, Loan, Overrides, Start, source::Via};
+use super::{Create, Engine, Loan, Overrides, Purpose, Start, source::Via};
 use crate::{CreateSession, EngineError, Prompt, TurnOptions, TurnOutcome, session::is_own};
 
 /// How long a prompt may take unless the caller says otherwise.
@@ -109,7 +109,10 @@ impl Engine {
         let overrides = Overrides {
             launch_mode: Some(LaunchMode::OneShot),
             workspace_policy: Some(WorkspacePolicy::Ephemeral),
-            passing: run.cleanup,
+            purpose: match run.cleanup {
+                true => Purpose::Passing,
+                false => Purpose::OneUse,
+            },
             ..Overrides::default()
         };
         self.create(Create {

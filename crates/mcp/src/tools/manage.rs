@@ -2,7 +2,7 @@
 
 use rmcp::model::CallToolResult;
 use serde_json::{Value, json};
-use wire::daemon::{AgentMeta, CreateParams, Empty, NameParams, Overrides};
+use wire::daemon::{AgentMeta, CreateParams, NameParams, Overrides};
 
 use super::{
     arguments::{CreateAgent, Created, NameAgent, Nothing},
@@ -12,25 +12,33 @@ use crate::{
     caller::Caller,
     daemon::{Daemon, in_time},
     failure::Failure,
+    sight::Sight,
 };
 
 pub(super) async fn status(
     arguments: Result<NameAgent, Failure>,
     daemon: &Daemon,
+    sight: Sight,
 ) -> Result<CallToolResult, Failure> {
     let params = NameParams {
         name: arguments?.name,
     };
-    let agent: Value = in_time(daemon.call("agent.status", &params)).await?;
+    let agent: Value = in_time(async {
+        let mut link = daemon.connect().await?;
+        sight.check(&mut link, &params.name).await?;
+        link.call("agent.status", &params).await
+    })
+    .await?;
     plain(&agent)
 }
 
 pub(super) async fn list(
     arguments: Result<Nothing, Failure>,
     daemon: &Daemon,
+    sight: Sight,
 ) -> Result<CallToolResult, Failure> {
     let Nothing {} = arguments?;
-    let agents: Vec<Value> = in_time(daemon.call("agent.list", &Empty {})).await?;
+    let agents = in_time(async { sight.agents(&mut daemon.connect().await?).await }).await?;
     // Structured content is an object in every protocol version but the newest.
     plain(&json!({ "agents": agents }))
 }

@@ -23,6 +23,7 @@ use crate::{
     event::SessionView,
     failure::{Failure, chain},
     leftovers,
+    sight::Sight,
     turn::{Asks, Turn, TurnError},
 };
 
@@ -58,7 +59,7 @@ pub(super) async fn prompt(
     };
     let mut link = daemon.connect().await?;
     let session = tokio::select! { biased;
-        session = join(&mut link, &name, session_id, asks) => session?,
+        session = join(&mut link, caller.sight(), &name, session_id, asks) => session?,
         () = caller.left() => return Err(Failure::cancelled()),
     };
     let params = SessionPromptParams {
@@ -98,13 +99,16 @@ pub(super) async fn prompt(
 /// The session to prompt in, with its events: the one that is named, or a new one.
 async fn join(
     link: &mut Link,
+    sight: Sight,
     agent: &str,
     session: Option<String>,
     asks: Asks,
 ) -> Result<String, Failure> {
+    sight.check(link, agent).await?;
     let Some(session) = session else {
         return open(link, agent, asks).await;
     };
+    sight.check_session(link, &session).await?;
     let params = SessionAttachParams {
         session_id: session,
         client_id: Some(CLIENT.to_owned()),
@@ -290,6 +294,7 @@ async fn create(link: &mut Link, template: String) -> Result<String, DaemonError
         overrides: Overrides {
             launch_mode: Some("one-shot".to_owned()),
             workspace_policy: Some("ephemeral".to_owned()),
+            private: true,
             metadata: BTreeMap::from([
                 leftovers::mark(),
                 ("autoDestroy".to_owned(), "daemon".to_owned()),

@@ -37,6 +37,9 @@ pub struct AgentMeta {
     pub updated_at: String,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
+    /// It was made for one use, and no one else on the network is told of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub private: bool,
 }
 
 /// What a create may decide differently from the template.
@@ -54,6 +57,9 @@ pub struct Overrides {
     pub work_dir_conflict: Option<WorkDirConflict>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
+    /// It is made for one use, and no one else on the network is told of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub private: bool,
 }
 
 /// What to do with a `workDir` that holds files already.

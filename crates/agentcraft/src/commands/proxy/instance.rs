@@ -146,6 +146,7 @@ impl Instance {
                 // The kind that the daemon destroys when its process is gone and we cannot.
                 launch_mode: Some("one-shot".to_owned()),
                 workspace_policy: Some("ephemeral".to_owned()),
+                private: true,
                 metadata: metadata.map(|(key, value)| (key.to_owned(), value)).into(),
                 ..Overrides::default()
             },

@@ -66,5 +66,7 @@ browse(async ({ page, link, origin }) => {
     await demand("start");
     await page.getByText("The turn ended before it was answered").waitFor();
     equal(await page.locator(".answers").count(), 0, "answers that can be given");
+    await page.locator(".said.tool").last().getByText("interrupted").waitFor();
+    equal(await page.locator(".said.tool").getByText("running").count(), 0, "calls that still run");
   });
 });

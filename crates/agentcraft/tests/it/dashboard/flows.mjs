@@ -83,4 +83,37 @@ browse(async ({ page, link }) => {
     await run.getByRole("link").first().click();
     await page.locator(".said.me", { hasText: "hello from the network" }).waitFor();
   });
+
+  await step("an agent that is a workflow is drawn whatever it is told, and is known by its target", async () => {
+    await page.evaluate(async () => {
+      const asked = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ agent: "workflow:release" }) };
+      const made = await (await fetch("/api/sessions", asked)).json();
+      location.hash = `/sessions/${encodeURIComponent(made.sessionId)}`;
+    });
+    await page.getByRole("heading", { level: 1, name: "workflow:release" }).waitFor();
+    const prompt = page.getByRole("textbox", { name: "Prompt" });
+    await prompt.fill("1.5.0");
+    await prompt.press("Enter");
+    await coloured("check", "completed");
+    await page.locator(".said.ask").getByRole("button").first().click();
+    await coloured("publish", "completed");
+  });
+
+  await step("sessions are found by their agent and by how they are", async () => {
+    await part(page, "Sessions");
+    const rows = main.locator("ul.rows").getByRole("listitem");
+    await main.getByRole("link", { name: /^workflow:release: 1.5.0/ }).waitFor();
+    await page.getByLabel("Agent or words").fill("1.5.0");
+    equal(await rows.count(), 1, "sessions with these words");
+    await page.getByLabel("State").selectOption("busy");
+    await main.getByText("None is like that.").waitFor();
+  });
+
+  await step("the journal leaves out who asked for what until that is wanted", async () => {
+    await part(page, "Journal");
+    await main.getByText("turn.ended").first().waitFor();
+    equal(await main.locator("code", { hasText: "audit." }).count(), 0, "lines of the audit");
+    await page.getByLabel("Also who asked for what").check();
+    await main.locator("code", { hasText: "audit." }).first().waitFor();
+  });
 });

@@ -10,7 +10,7 @@ use domain::{
 };
 use engine::{
     About, Answers, AttachAs, Create, CreateSession, DriverFuture, Engine, EngineError, NativeOpen,
-    NativeSession, Overrides, Prompt, chain,
+    NativeSession, Overrides, Prompt, Purpose, chain,
 };
 use tokio::{sync::oneshot, time::Instant};
 use workflow::{AgentAction, Provider, SessionUse};
@@ -91,7 +91,7 @@ async fn find(engine: &Engine, action: &AgentAction) -> Result<(Name, Made), Eng
         overrides: Overrides {
             launch_mode: Some(LaunchMode::OneShot),
             workspace_policy: Some(WorkspacePolicy::Ephemeral),
-            passing: true,
+            purpose: Purpose::Passing,
             ..Overrides::default()
         },
     };
