@@ -358,7 +358,8 @@ fn answering(head: &'static str) -> (u16, Arc<std::sync::atomic::AtomicUsize>) {
                 .read_line(&mut line)
                 .unwrap();
             count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-            let answer = format!("HTTP/1.1 {head}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+            let answer =
+                format!("HTTP/1.1 {head}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
             std::io::Write::write_all(&mut stream, answer.as_bytes()).unwrap();
         }
     });
