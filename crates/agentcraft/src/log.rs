@@ -55,7 +55,8 @@ const OURS: [&str; 28] = [
     "workflow",
 ];
 
-/// A library that warns of every message it does not know.
+/// A library that complains of every message it does not know, and whose errors hold the addresses of servers with their secrets.
+/// What concerns people is said by those who use it.
 const CHATTY: &str = "rmcp";
 
 /// Words for how much is logged.
@@ -74,7 +75,7 @@ pub(crate) fn is_level(words: &str) -> bool {
 fn is_safe(metadata: &Metadata<'_>) -> bool {
     let from = metadata.target().split("::").next().unwrap_or_default();
     let limit = match from {
-        CHATTY => Level::ERROR,
+        CHATTY => return false,
         from if OURS.contains(&from) => Level::TRACE,
         _ => Level::WARN,
     };
@@ -83,6 +84,11 @@ fn is_safe(metadata: &Metadata<'_>) -> bool {
 
 /// Logs to stderr, as the settings say.
 pub(crate) fn to_stderr(config: &Config) {
+    to_stderr_except(config, None);
+}
+
+/// The same, without what this module says: the command tells it in its own words.
+pub(crate) fn to_stderr_except(config: &Config, silent: Option<&'static str>) {
     let filter = EnvFilter::try_new(&config.log_level).unwrap_or_default();
     let bound = files::is_stderr(&config.log_file).then(|| Bound {
         file: config.log_file.clone(),
@@ -99,6 +105,9 @@ pub(crate) fn to_stderr(config: &Config) {
     let logging = tracing_subscriber::registry()
         .with(filter)
         .with(filter_fn(is_safe))
+        .with(filter_fn(move |metadata| {
+            silent.is_none_or(|silent| !metadata.target().starts_with(silent))
+        }))
         .with(lines)
         .try_init();
     drop(logging); // Somebody who logs already, in tests, goes on doing so.

@@ -111,6 +111,8 @@ pub enum Input {
     },
     /// The computer has answered.
     Answered { ticket: Ticket },
+    /// It has failed, and no computer has heard of it: whoever repeats it asks anew.
+    Undelivered { ticket: Ticket },
     /// Nobody has answered in time.
     TimedOut { ticket: Ticket },
     Cancel {
@@ -395,6 +397,7 @@ impl Offices {
                 question,
             } => self.on_ask(connection, Whom::Elsewhere(to), question, now),
             Input::Answered { ticket } => Ok(self.on_answered(ticket, now)),
+            Input::Undelivered { ticket } => Ok(self.on_undelivered(ticket)),
             Input::TimedOut { ticket } => Ok(self.on_timed_out(ticket, now)),
             Input::Cancel {
                 connection,

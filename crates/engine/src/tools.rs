@@ -67,6 +67,10 @@ pub enum ServerStatus {
     Down {
         why: String,
     },
+    /// It wants credentials that it was not given, and is not tried again until it is opened with others.
+    Unauthorized {
+        why: String,
+    },
     /// It is not offered; the words say what is wrong with its configuration.
     Invalid {
         why: String,
@@ -108,6 +112,11 @@ pub enum ToolError {
     NoTool { server: String, tool: String },
     #[error("the server {server} is not there: {why}")]
     Down { server: String, why: String },
+    /// It wants credentials that it was not given.
+    #[error("the server {server} cannot be used: {why}")]
+    Unauthorized { server: String, why: String },
+    #[error("the server {server} refused: {why}")]
+    Forbidden { server: String, why: String },
     #[error("the server {server} answered with an error: {message} ({code})")]
     Refused {
         server: String,

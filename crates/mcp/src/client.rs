@@ -11,6 +11,7 @@ mod sse;
 #[cfg(test)]
 mod tests;
 mod told;
+mod trouble;
 
 use std::sync::Arc;
 

@@ -200,7 +200,9 @@ async fn serve(desk: Arc<Desk>, mut arriving: mpsc::Receiver<Arrival>, tasks: Ta
                 }
                 if let Some(reply) = reply {
                     let desk = Arc::clone(&desk);
-                    tasks.spawn(|_| async move { answer(&desk, &name, body, reply).await });
+                    // A call begins in the order in which it came, so that a cancel behind it finds it.
+                    let accepted = desk.accept(&name, &body);
+                    tasks.spawn(|_| async move { answer(&desk, accepted, body, reply).await });
                 }
             }
         }
@@ -208,24 +210,48 @@ async fn serve(desk: Arc<Desk>, mut arriving: mpsc::Receiver<Arrival>, tasks: Ta
     desk.calls.cancel_all();
 }
 
-async fn answer(desk: &Arc<Desk>, name: &str, body: Value, reply: Reply) {
+/// What has come in, as far as it is decided at once.
+enum Accepted {
+    Call(Box<answers::Begun>),
+    Question(ClientEvent),
+    Notice,
+}
+
+async fn answer(
+    desk: &Arc<Desk>,
+    accepted: Result<Accepted, ErrorBody>,
+    body: Value,
+    reply: Reply,
+) {
     let profile = desk.config.link.profile;
-    let said = match Event::parse(name) {
-        Event::Client(event) => match desk.check_name(&body) {
-            Ok(()) => desk.answer(event, body, reply.teller()).await,
-            Err(error) => Err(error),
-        },
+    let said = match accepted {
+        Ok(Accepted::Call(begun)) => desk.call(*begun, &body, reply.teller()).await,
+        Ok(Accepted::Question(event)) => desk.answer(event, body, reply.teller()).await,
         // Notices are ignored, but whoever asks whether we live is told.
-        Event::Notify => Ok(Value::Null),
-        Event::Server(_) | Event::Unknown => {
-            Err(ErrorBody::new(code::INVALID, "There is no such event."))
-        }
+        Ok(Accepted::Notice) => Ok(Value::Null),
+        Err(error) => Err(error),
     };
     let said = said.unwrap_or_else(|error| error_value(&error, profile));
     reply.send(said).await;
 }
 
 impl Desk {
+    fn accept(&self, name: &str, body: &Value) -> Result<Accepted, ErrorBody> {
+        match Event::parse(name) {
+            Event::Client(event) => {
+                self.check_name(body)?;
+                match event {
+                    ClientEvent::ToolCall => Ok(Accepted::Call(Box::new(self.begin(body)?))),
+                    event => Ok(Accepted::Question(event)),
+                }
+            }
+            Event::Notify => Ok(Accepted::Notice),
+            Event::Server(_) | Event::Unknown => {
+                Err(ErrorBody::new(code::INVALID, "There is no such event."))
+            }
+        }
+    }
+
     fn check_name(&self, body: &Value) -> Result<(), ErrorBody> {
         match body.get("computer").and_then(Value::as_str) {
             Some(name) if name != self.config.link.name => {
@@ -243,7 +269,7 @@ impl Desk {
         teller: Teller,
     ) -> Result<Value, ErrorBody> {
         match event {
-            ClientEvent::ToolCall => self.call(body, teller).await,
+            ClientEvent::ToolCall => self.call(self.begin(&body)?, &body, teller).await,
             ClientEvent::GetTools => Ok(self.list_tools(&body).await),
             ClientEvent::GetConfig => Ok(self.tell_config(&body)),
             ClientEvent::GetDesktop => self.show_desktop(&body).await,

@@ -6,6 +6,9 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::{Format, FormatArgs, ReportFormat};
 
+/// The longest time of a call, which is what servers and computers give it.
+const DAY_SECS: u64 = 24 * 60 * 60;
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum OfficeCommand {
     /// Be an office server, without a daemon
@@ -152,7 +155,7 @@ pub(crate) struct OfficeCallArgs {
     #[arg(default_value = "{}", hide_default_value = true)]
     pub(crate) arguments: String,
     /// How many seconds it may take
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=DAY_SECS))]
     pub(crate) timeout: u64,
     /// How to print
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
@@ -247,7 +250,7 @@ pub(crate) struct McpOfficeArgs {
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
     /// How many seconds a call may take
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=DAY_SECS))]
     pub(crate) timeout: u64,
     /// Use the daemon's link to the office, together with the other agents of this node, if there is a daemon
     #[arg(long, conflicts_with_all = ["name", "ca", "cert", "profile", "listen"])]

@@ -29,6 +29,9 @@ use crate::{
 /// The name that the servers' processes are tagged with.
 const NAME: &str = "computer";
 
+/// What keeps the servers there: how they fare is said on the screen.
+const SAID_ON_SCREEN: &str = "mcp::client";
+
 /// How long leaving the office may take.
 const LEAVE_MAX: Duration = Duration::from_secs(3);
 
@@ -44,7 +47,7 @@ pub(super) fn run(
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
     let ComputerCommand::Join(arguments) = command;
-    log::to_stderr(config);
+    log::to_stderr_except(config, Some(SAID_ON_SCREEN));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -189,7 +189,9 @@ impl Lending {
             for server in lent.source.servers() {
                 match server.status {
                     ServerStatus::Starting | ServerStatus::Ready => {}
-                    ServerStatus::Down { why } | ServerStatus::Invalid { why } => {
+                    ServerStatus::Down { why }
+                    | ServerStatus::Unauthorized { why }
+                    | ServerStatus::Invalid { why } => {
                         let server = key.clone();
                         absent.push(Absent { server, why });
                     }
@@ -268,7 +270,17 @@ impl Tools for Lending {
                 Err(error @ (ToolError::NoServer { .. } | ToolError::Down { .. })) => {
                     Err(CallFailure::NotRunning(error.to_string()))
                 }
-                Err(error) => Err(CallFailure::Failed(error.to_string())),
+                Err(ToolError::Unauthorized { why, .. }) => {
+                    Err(CallFailure::Unauthorized { hint: Some(why) })
+                }
+                Err(ToolError::Forbidden { why, .. }) => {
+                    Err(CallFailure::Forbidden { hint: Some(why) })
+                }
+                Err(
+                    error @ (ToolError::NoTool { .. }
+                    | ToolError::Refused { .. }
+                    | ToolError::Cancelled),
+                ) => Err(CallFailure::Failed(error.to_string())),
             }
         })
     }
@@ -367,6 +379,8 @@ fn resource_failure(error: &ToolError) -> ResourceFailure {
         ToolError::NoServer { .. } => ResourceFailure::NoSuchServer,
         ToolError::NoTool { .. }
         | ToolError::Down { .. }
+        | ToolError::Unauthorized { .. }
+        | ToolError::Forbidden { .. }
         | ToolError::Refused { .. }
         | ToolError::Cancelled => ResourceFailure::Failed(error.to_string()),
     }

@@ -140,6 +140,11 @@ impl OfficeTools {
     }
 }
 
+/// Whether it was the computer that went with the call: then asking again gets the same answer.
+fn has_vanished(refused: &wire::smcp::ErrorBody) -> bool {
+    refused.details.get("reason").and_then(Value::as_str) == Some("vanished")
+}
+
 impl OfficeTools {
     /// Calls, and repeats the call under its id after the connection was lost below it, for as long as it has time: the
     /// computer answers a repeated id with the first answer, so nothing is done twice.
@@ -155,7 +160,8 @@ impl OfficeTools {
             match &answer {
                 Err(LinkError::Lost) => was_lost = true,
                 // We are back before the computer is.
-                Err(LinkError::Refused(body)) if was_lost && body.code == 404 => {}
+                Err(LinkError::Refused(body))
+                    if was_lost && body.code == 404 && !has_vanished(body) => {}
                 _ => return Ok(answer),
             }
             tokio::select! { biased;

@@ -43,11 +43,16 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn start(mut command: Command) -> Self {
+    pub(crate) fn start(command: Command) -> Self {
+        Self::complaining(command, Stdio::null())
+    }
+
+    /// With a place for what it complains of.
+    fn complaining(mut command: Command, stderr: Stdio) -> Self {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(stderr)
             .spawn()
             .unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
@@ -283,6 +288,58 @@ fn a_configuration_is_told_without_its_secrets_and_without_what_cannot_be_used()
     assert!(
         !text.contains("a-secret") && !text.contains("sesame"),
         "{text}"
+    );
+}
+
+#[test]
+fn what_is_said_of_a_server_that_is_away_holds_no_secret_and_no_command_to_the_terminal() {
+    let Some(scene) = Scene::start() else { return };
+    let away = json!({
+        "inputs": [{"id": "key", "type": "promptString", "password": true, "default": "SECRET"}],
+        "servers": {
+            "web\u{1b}[2J": {
+                "type": "http", "bundle_id": "web",
+                "url": "http://u:${input:key}@127.0.0.1:1/${input:key}?k=${input:key}",
+            },
+            "old": {"type": "sse", "url": "http://127.0.0.1:1/${input:key}"},
+            "bad\u{1b}[2J": {"type": "stdio", "command": "x", "forbidden_tools": "delete"},
+        }
+    });
+    scene.write("servers.json", &away.to_string());
+    let (token, servers) = (scene.path("computer.token"), scene.path("servers.json"));
+    let complaints = scene.path("complaints");
+    let file = fs::File::create(&complaints).unwrap();
+    let computer = Running::complaining(
+        scene.home.command(&[
+            "computer",
+            "join",
+            &scene.url,
+            "studio",
+            "--name",
+            "nova",
+            "--token-file",
+            &token,
+            "--config",
+            &servers,
+            "--yes",
+        ]),
+        file.into(),
+    );
+    computer.until("joined");
+    let said = || fs::read_to_string(&complaints).unwrap();
+    eventually("both servers are missed", || {
+        said().matches("is not there: it cannot be reached").count() >= 2
+    });
+    assert!(said().contains("`forbidden_tools`"), "{}", said());
+    for tool in ["web__add", "old__add"] {
+        let refused = scene.office("call", &["nova", tool]);
+        let told = format!("{}{}", refused.stdout, refused.stderr);
+        assert!(!told.contains("SECRET"), "{told}");
+    }
+    let said = said();
+    assert!(
+        !said.contains("SECRET") && !said.contains('\u{1b}'),
+        "{said}"
     );
 }
 

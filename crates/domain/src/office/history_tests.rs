@@ -67,6 +67,7 @@ fn inputs() -> impl Strategy<Value = Input> {
         ),
         1 => Just(Input::Tick),
         2 => (1..20_u64).prop_map(|ticket| Input::Answered { ticket: Ticket(ticket) }),
+        1 => (1..20_u64).prop_map(|ticket| Input::Undelivered { ticket: Ticket(ticket) }),
         1 => (1..20_u64).prop_map(|ticket| Input::TimedOut { ticket: Ticket(ticket) }),
         2 => (connections(), request_ids()).prop_map(|(connection, request)| Input::Cancel { connection, request }),
         2 => (connections(), claimed, changes).prop_map(

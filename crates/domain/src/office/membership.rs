@@ -22,6 +22,22 @@ impl Offices {
         });
     }
 
+    /// Whether this connection may take such a place at all, whoever else holds it.
+    pub fn may_join(&self, connection: &ConnectionId, member: &Member) -> Result<(), Refusal> {
+        let current = self.connections.get(connection);
+        let current = current.ok_or(Refusal::UnknownConnection)?;
+        match &current.member {
+            Some(present) if present == member => Ok(()),
+            Some(present) if present.role != member.role => {
+                Err(Refusal::RoleTaken { role: present.role })
+            }
+            Some(present) if present.role == Role::Agent => Err(Refusal::AgentElsewhere {
+                office: present.office.clone(),
+            }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     pub(super) fn on_join(
         &mut self,
         connection: ConnectionId,
@@ -29,22 +45,9 @@ impl Offices {
         claim: Claim,
         now: Timestamp,
     ) -> Result<Vec<Effect>, Refusal> {
-        let current = self
-            .connections
-            .get(&connection)
-            .ok_or(Refusal::UnknownConnection)?;
-        if let Some(present) = &current.member {
-            if *present == member {
-                return Ok(Vec::new()); // Clients repeat a join whose answer they have not seen.
-            }
-            if present.role != member.role {
-                return Err(Refusal::RoleTaken { role: present.role });
-            }
-            if present.role == Role::Agent {
-                return Err(Refusal::AgentElsewhere {
-                    office: present.office.clone(),
-                });
-            }
+        self.may_join(&connection, &member)?;
+        if self.member(&connection) == Some(&member) {
+            return Ok(Vec::new()); // Clients repeat a join whose answer they have not seen.
         }
         let holder = self.holder(&connection, &member)?;
         let evicted = match (holder, claim) {

@@ -127,6 +127,17 @@ impl Offices {
         }
     }
 
+    pub(super) fn on_undelivered(&mut self, ticket: Ticket) -> Vec<Effect> {
+        let Some(request) = self.take(ticket) else {
+            return Vec::new();
+        };
+        if let Some(key) = &request.call {
+            self.calls.remove(key);
+        }
+        let keep = Keep::No;
+        vec![Effect::Deliver { ticket, keep }]
+    }
+
     pub(super) fn on_timed_out(&mut self, ticket: Ticket, now: Timestamp) -> Vec<Effect> {
         let Some((request, keep)) = self.end(ticket, now) else {
             return Vec::new();
@@ -245,13 +256,19 @@ impl Offices {
     }
 
     /// Takes a request off the list of those that wait; nothing if it has been answered.
-    fn end(&mut self, ticket: Ticket, now: Timestamp) -> Option<(Request, Keep)> {
+    fn take(&mut self, ticket: Ticket) -> Option<Request> {
         let request = self.requests.remove(&ticket)?;
         for asker in &request.askers {
             if let Some(current) = self.connections.get_mut(asker) {
                 current.waiting = current.waiting.saturating_sub(1);
             }
         }
+        Some(request)
+    }
+
+    /// The same, and a call is remembered as answered.
+    fn end(&mut self, ticket: Ticket, now: Timestamp) -> Option<(Request, Keep)> {
+        let request = self.take(ticket)?;
         let call = request.call.as_ref().and_then(|key| {
             let call = self.calls.get_mut(key)?;
             call.state = CallState::Answered;

@@ -279,6 +279,22 @@ fn a_repeated_request_is_executed_once() {
 }
 
 #[test]
+fn a_call_that_reached_nobody_is_forgotten_and_can_be_asked_again() {
+    let mut story = Story::with_office();
+    story.call("a", "r", 1).unwrap();
+    let (ticket, keep) = (Ticket(1), Keep::No);
+    assert_eq!(
+        story.apply(Input::Undelivered { ticket }).unwrap(),
+        [Effect::Deliver { ticket, keep }]
+    );
+    assert_eq!(story.apply(Input::Undelivered { ticket }).unwrap(), []);
+    assert!(matches!(
+        story.call("a", "r", 1).unwrap()[..],
+        [Effect::Forward { .. }]
+    ));
+}
+
+#[test]
 fn an_answer_waits_for_an_agent_that_reconnects() {
     let mut story = Story::with_office();
     story.call("a", "r", 1).unwrap();

@@ -4,7 +4,10 @@ use std::{collections::HashMap, ffi::OsString, path::Path, str::FromStr, time::D
 
 use catalog::McpServer;
 use engine::{DriverSurroundings, ToolServer, chain};
-use platform::{Group, Spawn, process::Stream};
+use platform::{
+    Group, Spawn,
+    process::{Exit, Stream},
+};
 use rmcp::{
     RoleClient, ServiceExt,
     service::RunningService,
@@ -15,13 +18,16 @@ use rmcp::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{handler::Ear, sse::SseTransport, told::Told};
+use super::{handler::Ear, sse::SseTransport, told::Told, trouble::Trouble};
 
 /// How long a server has for its handshake: some fetch packages when they are started for the first time.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(120);
 
 /// How long a child has after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// How long a child that broke its streams has to end: how it ended says more than that they broke.
+const EXIT_SOON: Duration = Duration::from_millis(500);
 
 /// A server that answers.
 #[derive(Debug)]
@@ -53,25 +59,26 @@ impl Connected {
     }
 }
 
-/// Starts or finds the server and shakes hands. The words of the error are for people.
+/// Starts or finds the server and shakes hands.
 pub(super) async fn connect(
     server: &ToolServer,
     cwd: &Path,
     around: &DriverSurroundings,
-) -> Result<Connected, String> {
+) -> Result<Connected, Trouble> {
     let ear = Ear::default();
     let (service, over, child) = match server {
         ToolServer::Stdio(server) => {
             let (group, streams) = start(server, cwd, around).await?;
             let shaken = tokio::select! { biased;
                 shaken = greet(&ear, streams) => shaken,
-                exit = group.wait() => Err(format!("it ended before it had answered ({exit})")),
+                exit = group.wait() => Err(ended_early(&exit)),
             };
             match shaken {
                 Ok((service, over)) => (service, over, Some(group)),
-                Err(why) => {
+                Err(trouble) => {
+                    let exit = tokio::time::timeout(EXIT_SOON, group.wait()).await;
                     group.end(GRACE).await;
-                    return Err(why);
+                    return Err(exit.map_or(trouble, |exit| ended_early(&exit)));
                 }
             }
         }
@@ -97,11 +104,15 @@ pub(super) async fn connect(
     })
 }
 
+fn ended_early(exit: &Exit) -> Trouble {
+    format!("it ended before it had answered ({exit})").into()
+}
+
 /// Shakes hands; with the service comes what tells its end.
 async fn greet<E: std::error::Error + Send + Sync + 'static, A>(
     ear: &Ear,
     transport: impl IntoTransport<RoleClient, E, A>,
-) -> Result<(RunningService<RoleClient, Ear>, CancellationToken), String> {
+) -> Result<(RunningService<RoleClient, Ear>, CancellationToken), Trouble> {
     let (transport, over) = Told::new(transport.into_transport());
     let service = shake(ear.clone().serve(transport)).await?;
     Ok((service, over))
@@ -109,14 +120,11 @@ async fn greet<E: std::error::Error + Send + Sync + 'static, A>(
 
 async fn shake<T, E: std::error::Error + 'static>(
     handshake: impl Future<Output = Result<T, E>>,
-) -> Result<T, String> {
+) -> Result<T, Trouble> {
     match tokio::time::timeout(HANDSHAKE_MAX, handshake).await {
         Ok(Ok(shaken)) => Ok(shaken),
-        Ok(Err(error)) => Err(chain(&error)),
-        Err(_) => Err(format!(
-            "it did not answer within {} s",
-            HANDSHAKE_MAX.as_secs()
-        )),
+        Ok(Err(error)) => Err(Trouble::of(&error)),
+        Err(_) => Err(format!("it did not answer within {} s", HANDSHAKE_MAX.as_secs()).into()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
-use engine::{DriverSurroundings, ServerStatus, Tool, ToolServer};
+use engine::{DriverSurroundings, Tool, ToolServer};
 use rmcp::{ServiceError, model::SubscribeRequestParams};
 use serde_json::Value;
 use tokio::time::timeout;
@@ -12,6 +12,7 @@ use tracing::debug;
 use super::{
     connect::{Connected, connect},
     source::Shelf,
+    trouble::Trouble,
 };
 
 /// The first pause after a loss, doubled each time.
@@ -42,26 +43,30 @@ pub(super) async fn keep(
 ) {
     let mut pause = PAUSE_FIRST;
     loop {
-        shelf.set_status(server.name(), ServerStatus::Starting);
         let connected = tokio::select! { biased;
             () = stop.cancelled() => return,
             connected = connect(&server, &cwd, &around) => connected,
         };
-        let why = match connected {
-            Err(why) => why,
+        let trouble = match connected {
+            Err(trouble) => trouble,
             Ok(connected) => {
                 let since = tokio::time::Instant::now();
-                let Some(why) = attend(connected, &server, &shelf, &stop).await else {
+                let Some(trouble) = attend(connected, &server, &shelf, &stop).await else {
                     return;
                 };
                 if since.elapsed() > HEALTHY {
                     pause = PAUSE_FIRST;
                 }
-                why
+                trouble
             }
         };
-        tracing::warn!(server = server.name(), why, "an MCP server is not there");
-        shelf.set_status(server.name(), ServerStatus::Down { why });
+        tracing::warn!(server = server.name(), why = %trouble, "an MCP server is not there");
+        shelf.set_status(server.name(), trouble.status());
+        if trouble.is_final() {
+            // Nothing but other headers helps, and whoever writes those opens the server anew.
+            stop.cancelled().await;
+            return;
+        }
         tokio::select! { biased;
             () = stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
@@ -76,23 +81,23 @@ async fn attend(
     server: &ToolServer,
     shelf: &Shelf,
     stop: &CancellationToken,
-) -> Option<String> {
+) -> Option<Trouble> {
     let mut followed = BTreeSet::new();
-    let why = loop {
+    let trouble = loop {
         match list(&connected, server.name()).await {
-            Err(why) => break Some(why),
+            Err(trouble) => break Some(trouble),
             Ok(tools) => shelf.set_ready(server.name(), &connected, tools),
         }
         follow_windows(&connected, &mut followed, stop).await;
         tokio::select! { biased;
             () = stop.cancelled() => break None,
             () = connected.ear.lists_changed() => {}
-            () = connected.lost() => break Some("it is gone".to_owned()),
+            () = connected.lost() => break Some("it is gone".into()),
         }
     };
     shelf.drop_connection(server.name());
     connected.end().await;
-    why
+    trouble
 }
 
 /// Asks to be told when a window changes. A server that does not say is looked at again when its windows are shown.
@@ -130,13 +135,13 @@ async fn follow_windows(
         () = stop.cancelled() => {}
         followed = timeout(LIST_MAX, following) => match followed {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => debug!(%error, "an MCP server does not tell of its windows"),
+            Ok(Err(error)) => debug!(why = %Trouble::of(&error), "an MCP server does not tell of its windows"),
             Err(_) => debug!("an MCP server does not answer whether it tells of its windows"),
         },
     }
 }
 
-async fn list(connected: &Connected, server: &str) -> Result<Vec<Tool>, String> {
+async fn list(connected: &Connected, server: &str) -> Result<Vec<Tool>, Trouble> {
     let peer = connected.service.peer();
     let has_tools = peer
         .peer_info()
@@ -147,7 +152,7 @@ async fn list(connected: &Connected, server: &str) -> Result<Vec<Tool>, String> 
     let listed = tokio::time::timeout(LIST_MAX, peer.list_all_tools()).await;
     let tools = listed
         .map_err(|_| format!("it did not list its tools within {} s", LIST_MAX.as_secs()))?
-        .map_err(|error| format!("it could not list its tools: {error}"))?;
+        .map_err(|error| Trouble::of(&error))?;
     Ok(tools
         .into_iter()
         .map(|tool| Tool {

@@ -22,7 +22,7 @@ use rmcp::{
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{connect::Connected, handler::Ear, keep};
+use super::{connect::Connected, handler::Ear, keep, trouble::Trouble};
 
 /// Servers that are kept there until this is dropped.
 #[derive(Debug)]
@@ -76,13 +76,18 @@ impl McpTools {
         let entry = servers.get(server).ok_or_else(|| ToolError::NoServer {
             server: server.to_owned(),
         })?;
-        entry.line.clone().ok_or_else(|| ToolError::Down {
-            server: server.to_owned(),
-            why: match &entry.status {
+        entry.line.clone().ok_or_else(|| {
+            let server = server.to_owned();
+            let why = match &entry.status {
                 ServerStatus::Starting => "it is starting".to_owned(),
                 ServerStatus::Ready => "it is going".to_owned(),
+                ServerStatus::Unauthorized { why } => {
+                    let why = why.clone();
+                    return ToolError::Unauthorized { server, why };
+                }
                 ServerStatus::Down { why } | ServerStatus::Invalid { why } => why.clone(),
-            },
+            };
+            ToolError::Down { server, why }
         })
     }
 
@@ -236,14 +241,14 @@ fn refusal(server: &str, error: ServiceError) -> ToolError {
             message: error.message.to_string(),
         },
         ServiceError::Cancelled { .. } => ToolError::Cancelled,
-        // What goes wrong is said by its cause; the rest names types of the library.
-        ServiceError::TransportSend(error) => ToolError::Down {
-            server,
-            why: error.error.to_string(),
-        },
-        other => ToolError::Down {
-            server,
-            why: other.to_string(),
-        },
+        other => {
+            let trouble = Trouble::of(&other);
+            let why = trouble.to_string();
+            match trouble {
+                Trouble::Unauthorized => ToolError::Unauthorized { server, why },
+                Trouble::Forbidden => ToolError::Forbidden { server, why },
+                Trouble::Other(_) => ToolError::Down { server, why },
+            }
+        }
     }
 }

@@ -29,19 +29,17 @@ pub(super) struct SseTransport {
     _reading: DropGuard,
 }
 
+/// No address is in here: it may hold a secret.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SseError {
-    #[error("{url} is not an address")]
-    Address { url: String },
-    #[error("could not reach {url}")]
-    Reach { url: Url, source: reqwest::Error },
-    #[error("{url} answered {status}")]
-    Status {
-        url: Url,
-        status: reqwest::StatusCode,
-    },
-    #[error("{url} did not say where messages go")]
-    NoEndpoint { url: Url },
+    #[error("its address cannot be used")]
+    Address,
+    #[error("it cannot be reached")]
+    Reach { source: reqwest::Error },
+    #[error("it answered {status}")]
+    Status { status: reqwest::StatusCode },
+    #[error("it did not say where messages go")]
+    NoEndpoint,
 }
 
 impl SseTransport {
@@ -50,16 +48,14 @@ impl SseTransport {
         headers: impl IntoIterator<Item = (reqwest::header::HeaderName, reqwest::header::HeaderValue)>,
         tasks: &Tasks,
     ) -> Result<Self, SseError> {
-        let url = Url::parse(url).map_err(|_| SseError::Address {
-            url: url.to_owned(),
-        })?;
+        let url = Url::parse(url).map_err(|_| SseError::Address)?;
         let headers: Arc<HeaderMap> = Arc::new(headers.into_iter().collect());
         let client = Client::new();
         let request = client
             .get(url.clone())
             .headers((*headers).clone())
             .header("accept", "text/event-stream");
-        let answer = checked(&url, request.send().await)?;
+        let answer = checked(request.send().await)?;
         let (endpoint_found, mut endpoints) = mpsc::channel(1);
         let (outbox, inbox) = mpsc::channel(INBOX_MAX);
         let reading = CancellationToken::new();
@@ -81,7 +77,7 @@ impl SseTransport {
         let endpoint = endpoint.filter(|endpoint| endpoint.origin() == url.origin());
         Ok(Self {
             client,
-            endpoint: endpoint.ok_or(SseError::NoEndpoint { url })?,
+            endpoint: endpoint.ok_or(SseError::NoEndpoint)?,
             headers,
             inbox,
             _reading: reading,
@@ -89,19 +85,14 @@ impl SseTransport {
     }
 }
 
-fn checked(url: &Url, answer: reqwest::Result<Response>) -> Result<Response, SseError> {
-    let answer = answer.map_err(|source| SseError::Reach {
-        url: url.clone(),
-        source,
+fn checked(answer: reqwest::Result<Response>) -> Result<Response, SseError> {
+    let answer = answer.map_err(|error| SseError::Reach {
+        source: error.without_url(),
     })?;
     let status = answer.status();
-    if status.is_success() {
-        Ok(answer)
-    } else {
-        Err(SseError::Status {
-            url: url.clone(),
-            status,
-        })
+    match status.is_success() {
+        true => Ok(answer),
+        false => Err(SseError::Status { status }),
     }
 }
 
@@ -140,14 +131,13 @@ impl Transport<RoleClient> for SseTransport {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), SseError>> + Send + 'static {
-        let url = self.endpoint.clone();
         let request = self
             .client
-            .post(url.clone())
+            .post(self.endpoint.clone())
             .headers((*self.headers).clone())
             .timeout(ANSWER_MAX)
             .json(&item);
-        async move { checked(&url, request.send().await).map(drop) }
+        async move { checked(request.send().await).map(drop) }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {

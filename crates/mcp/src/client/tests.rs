@@ -284,3 +284,140 @@ async fn a_server_that_cannot_start_is_told_with_the_reason() {
     let refused = source.call(unknown).await.unwrap_err();
     assert_eq!(refused.to_string(), "there is no server called other");
 }
+
+/// Addresses with a secret in every place that can hold one.
+fn secret_addresses(port: u16) -> [String; 2] {
+    let address = format!("http://SECRET:SECRET@127.0.0.1:{port}/SECRET?key=SECRET");
+    [address, "http://SECRET:SECRET@:0/SECRET".to_owned()]
+}
+
+fn is_absent(source: &dyn ToolSource) -> bool {
+    !matches!(
+        source.servers()[0].status,
+        ServerStatus::Starting | ServerStatus::Ready
+    )
+}
+
+#[tokio::test]
+async fn no_secret_of_an_address_is_told_when_its_server_cannot_be_reached() {
+    let (name, headers) = ("scripted".to_owned(), BTreeMap::new());
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = closed.local_addr().unwrap().port();
+    drop(closed);
+    for url in secret_addresses(port) {
+        let http = ToolServer::Http {
+            name: name.clone(),
+            url: url.clone(),
+            headers: headers.clone(),
+        };
+        let sse = ToolServer::Sse {
+            name: name.clone(),
+            url,
+            headers: headers.clone(),
+        };
+        for server in [http, sse] {
+            let scene = Scene::new();
+            let source = scene.open(server);
+            until(&*source, is_absent).await;
+            let told = format!("{:?}", source.servers());
+            let refused = source.call(call("add", &json!({}))).await.unwrap_err();
+            assert!(!told.contains("SECRET"), "{told}");
+            assert!(!refused.to_string().contains("SECRET"), "{refused}");
+            assert!(!told.contains("rmcp"), "{told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_secret_of_an_address_is_told_when_its_server_goes_below_a_call() {
+    let server = Listening::start("streamable-http");
+    let scene = Scene::new();
+    let source = scene.open(ToolServer::Http {
+        name: "scripted".to_owned(),
+        url: format!("http://127.0.0.1:{}/mcp?key=SECRET", server.1),
+        headers: BTreeMap::new(),
+    });
+    until(&*source, is_ready).await;
+    drop(server);
+    let refused = source.call(call("add", &json!({"a": 1, "b": 2}))).await;
+    let told = format!("{:?} {:?}", refused.unwrap_err(), source.servers());
+    assert!(!told.contains("SECRET"), "{told}");
+}
+
+/// Answers every request with this head, and counts them.
+fn answering(head: &'static str) -> (u16, Arc<std::sync::atomic::AtomicUsize>) {
+    let listening = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listening.local_addr().unwrap().port();
+    let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = asked.clone();
+    std::thread::spawn(move || {
+        for stream in listening.incoming() {
+            let mut stream = stream.unwrap();
+            let mut line = String::new();
+            BufReader::new(stream.try_clone().unwrap())
+                .read_line(&mut line)
+                .unwrap();
+            count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            let answer =
+                format!("HTTP/1.1 {head}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+            std::io::Write::write_all(&mut stream, answer.as_bytes()).unwrap();
+        }
+    });
+    (port, asked)
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_login_is_told_so_and_not_tried_for_ever() {
+    for head in [
+        "401 Unauthorized",
+        "401 Unauthorized\r\nwww-authenticate: Bearer resource_metadata=\"http://h/SECRET\"",
+    ] {
+        let (port, asked) = answering(head);
+        let url = format!("http://127.0.0.1:{port}/");
+        let (name, headers) = ("scripted".to_owned(), BTreeMap::new());
+        for server in [
+            ToolServer::Http {
+                name: name.clone(),
+                url: url.clone(),
+                headers: headers.clone(),
+            },
+            ToolServer::Sse {
+                name: name.clone(),
+                url: url.clone(),
+                headers: headers.clone(),
+            },
+        ] {
+            let scene = Scene::new();
+            let source = scene.open(server);
+            until(&*source, is_absent).await;
+            let before = asked.load(std::sync::atomic::Ordering::SeqCst);
+            let status = &source.servers()[0].status;
+            assert!(
+                matches!(status, ServerStatus::Unauthorized { why } if why.contains("`headers`")),
+                "{status:?}"
+            );
+            let refused = source.call(call("add", &json!({}))).await.unwrap_err();
+            assert!(
+                matches!(refused, ToolError::Unauthorized { .. }),
+                "{refused:?}"
+            );
+            assert!(before > 0);
+        }
+    }
+}
+
+#[tokio::test]
+async fn how_a_child_ended_is_told_and_not_that_its_streams_broke() {
+    let scene = Scene::new();
+    let source = scene.open(ToolServer::Stdio(McpServer {
+        name: Name::parse("scripted").unwrap(),
+        description: None,
+        command: "/bin/sh".to_owned(),
+        args: vec!["-c".to_owned(), "exec 0<&- 1>&-; exit 7".to_owned()],
+        env: BTreeMap::new(),
+    }));
+    until(&*source, is_absent).await;
+    let told = format!("{:?}", source.servers());
+    assert!(told.contains("it ended before it had answered"), "{told}");
+    assert!(told.contains('7'), "{told}");
+}

@@ -45,6 +45,12 @@ const RESULT_MAX: usize = 7 * 512 * 1024;
 const UNAUTHORIZED: i64 = 4006;
 const FORBIDDEN: i64 = 4007;
 
+/// A call that has been read, and what is to be done with it.
+pub(super) struct Begun {
+    call: ToolCall,
+    begin: Begin,
+}
+
 impl Desk {
     /// The tools under their names, made anew when they have changed.
     async fn shown(&self) -> Arc<Shown> {
@@ -87,15 +93,22 @@ impl Desk {
         answer
     }
 
+    /// Enters a call into the book; from here on a cancel finds it.
+    pub(super) fn begin(&self, body: &Value) -> Result<Begun, ErrorBody> {
+        let call: ToolCall = read(body)?;
+        let begin = self.calls.begin(CallId::of(&call, body));
+        Ok(Begun { call, begin })
+    }
+
     pub(super) async fn call(
         self: &Arc<Self>,
-        body: Value,
+        Begun { call, begin }: Begun,
+        body: &Value,
         teller: Teller,
     ) -> Result<Value, ErrorBody> {
-        let call: ToolCall = read(&body)?;
         let wants_news = body[CALL_PROGRESS] == Value::Bool(true);
         let listener = wants_news.then(|| self.listener(&call.req_id, teller));
-        match self.calls.begin(CallId::of(&call, &body)) {
+        match begin {
             Begin::Busy => {
                 let words = "The computer works on too many calls.";
                 Err(ErrorBody::new(code::FORBIDDEN, words).with("reason", "busy"))

@@ -63,7 +63,7 @@ pub(super) struct Pending {
     pub(super) departure: Departure,
 }
 
-/// How far a request has come on its way to another server: a cancel must not overtake it.
+/// How far a request has come on its way to its computer: a cancel must not overtake it.
 pub(super) enum Departure {
     Ahead {
         to: ConnectionId,
@@ -148,6 +148,9 @@ impl Floor {
                 Effect::Tell { to, notice } => {
                     self.tell_abroad(&notice);
                     for connection in to {
+                        if self.is_taken_along(&connection, &notice) {
+                            continue;
+                        }
                         let Some(peer) = self.peer(&connection) else {
                             self.forward(connection, &notice);
                             continue;
@@ -212,14 +215,22 @@ impl Floor {
     }
 
     /// Somebody who is not here is at another server, or is being closed.
-    fn forward(&mut self, to: ConnectionId, notice: &Notice) {
-        let Some(post) = self.post.clone() else {
+    fn forward(&self, to: ConnectionId, notice: &Notice) {
+        let Some(post) = &self.post else {
             return;
         };
-        let mut pending = self.pending.values_mut();
-        if !pending.any(|pending| pending.departure.takes(&to, notice)) {
-            let notice = notice.clone();
-            post.put(Parcel::Forward { to, notice });
+        let notice = notice.clone();
+        post.put(Parcel::Forward { to, notice });
+    }
+
+    /// Whether a request that has not left takes this cancel along.
+    fn is_taken_along(&mut self, to: &ConnectionId, notice: &Notice) -> bool {
+        match notice {
+            Notice::Cancelled { .. } => {
+                let mut pending = self.pending.values_mut();
+                pending.any(|pending| pending.departure.takes(to, notice))
+            }
+            Notice::Entered { .. } | Notice::Changed { .. } | Notice::Left { .. } => false,
         }
     }
 

@@ -8,7 +8,12 @@ use crate::convert::{code, error_value, read_error, size};
 /// The end of a request.
 #[derive(Debug, Clone)]
 pub(super) enum Outcome {
-    Answer { value: Value, from: Profile },
+    Answer {
+        value: Value,
+        from: Profile,
+    },
+    /// It failed, and no computer has heard of it: asked again, it is a new request.
+    Undelivered(ErrorBody),
     Failed(ErrorBody),
     TimedOut,
 }
@@ -17,7 +22,7 @@ impl Outcome {
     /// What an asker of this profile is told.
     pub(super) fn in_profile(&self, event: ClientEvent, profile: Profile) -> Value {
         match self {
-            Self::Failed(error) => error.to_value(profile),
+            Self::Failed(error) | Self::Undelivered(error) => error.to_value(profile),
             Self::TimedOut => match (event, profile) {
                 (ClientEvent::ToolCall, Profile::Shipped) => json!(CallResult::timed_out()),
                 _ => ErrorBody::new(code::TIMEOUT, "The computer did not answer in time.")
@@ -52,7 +57,7 @@ impl Outcome {
     pub(super) fn size(&self) -> usize {
         match self {
             Self::Answer { value, .. } => size(value),
-            Self::Failed(_) | Self::TimedOut => 0,
+            Self::Failed(_) | Self::Undelivered(_) | Self::TimedOut => 0,
         }
     }
 }

@@ -200,6 +200,7 @@ impl Relay {
             | Input::Ask { .. }
             | Input::AskElsewhere { .. }
             | Input::Answered { .. }
+            | Input::Undelivered { .. }
             | Input::TimedOut { .. }
             | Input::Cancel { .. }
             | Input::Announce { .. }

@@ -12,7 +12,7 @@ use domain::office::{
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use socketioxide::{AckError, SendError};
+use socketioxide::{AckError, SendError, SocketError};
 use tokio_util::sync::CancellationToken;
 use wire::smcp::{CALL_SCOPE, ClientEvent, ErrorBody, Profile};
 
@@ -131,10 +131,7 @@ impl Relay {
                             .to_owned(),
                         askers: asker.take().into_iter().collect(),
                         over: over.clone(),
-                        departure: match floor.peers.contains_key(to) {
-                            true => Departure::Gone,
-                            false => Departure::ahead(to, &asked.body),
-                        },
+                        departure: Departure::ahead(to, &asked.body),
                     };
                     floor.pending.insert(*ticket, pending);
                     let peer = floor.peers.get(to).cloned();
@@ -194,7 +191,7 @@ impl Relay {
                     over,
                 },
             ),
-            (None, None) => self.settle(ticket, Outcome::Failed(unreachable_computer())),
+            (None, None) => self.settle(ticket, Outcome::Undelivered(unreachable_computer())),
         }
     }
 
@@ -225,7 +222,7 @@ impl Relay {
             let unread = &to.unread;
             if unread.fetch_add(size, Ordering::SeqCst) > relay.config.unread_bytes_max {
                 unread.fetch_sub(size, Ordering::SeqCst);
-                return relay.settle(ticket, Outcome::Failed(busy()));
+                return relay.settle(ticket, Outcome::Undelivered(busy()));
             }
             let outcome = tokio::select! { biased;
                 () = over.cancelled() => None, // It has been answered without the computer.
@@ -233,7 +230,7 @@ impl Relay {
                     code::INTERNAL,
                     "The server is stopping.",
                 ))),
-                outcome = journey.arrive() => Some(outcome),
+                outcome = journey.arrive(&relay) => Some(outcome),
             };
             let is_read = matches!(outcome, Some(Outcome::Answer { .. }));
             if let Some(outcome) = outcome {
@@ -266,6 +263,7 @@ impl Relay {
     pub(super) fn settle(self: &Arc<Self>, ticket: Ticket, outcome: Outcome) {
         let input = match outcome {
             Outcome::TimedOut => Input::TimedOut { ticket },
+            Outcome::Undelivered(_) => Input::Undelivered { ticket },
             Outcome::Answer { .. } | Outcome::Failed(_) => Input::Answered { ticket },
         };
         // The machine never refuses an answer; one that is late has no effects.
@@ -305,7 +303,7 @@ impl Relay {
 }
 
 impl Journey {
-    async fn arrive(&self) -> Outcome {
+    async fn arrive(&self, relay: &Relay) -> Outcome {
         if self.event == ClientEvent::ToolCall {
             let mut knowledge = self.to.knowledge.subscribe();
             let known = knowledge.wait_for(|known| !known.is_asking());
@@ -313,22 +311,38 @@ impl Journey {
             let _ = tokio::time::timeout(LEARN_WAIT, known).await;
             let tool = self.body["tool_name"].as_str().unwrap_or_default();
             if let Some(refused) = self.to.knowledge.borrow().refuses(tool) {
-                return Outcome::Failed(refused);
+                return Outcome::Undelivered(refused);
             }
         }
         let event = self.event.name(self.to.profile);
-        let sent = self
-            .to
-            .socket
-            .timeout(self.timeout.saturating_add(GRACE))
-            .emit_with_ack::<_, Value>(event, &self.body);
+        let sent = {
+            // It leaves under the lock: a cancel comes before, and is taken along, or after, and follows it.
+            let mut floor = relay.floor();
+            let Some(pending) = floor.pending.get_mut(&self.ticket) else {
+                return Outcome::Undelivered(unreachable_computer()); // It has been answered meanwhile.
+            };
+            let departure = mem::replace(&mut pending.departure, Departure::Gone);
+            let socket = &self.to.socket;
+            let sent = socket
+                .timeout(self.timeout.saturating_add(GRACE))
+                .emit_with_ack::<_, Value>(event, &self.body);
+            if let Departure::Cancelled(notice) = departure
+                && let Some((event, body)) = convert::notice(&notice, self.to.profile)
+            {
+                let _ = socket.emit(event, &body); // Where it cannot be sent, the request could not either.
+            }
+            sent
+        };
         let answer = match sent {
             Ok(answer) => answer.await,
             Err(SendError::Serialize(_)) => {
                 let words = "The request could not be written.";
-                return Outcome::Failed(ErrorBody::new(code::INTERNAL, words));
+                return Outcome::Undelivered(ErrorBody::new(code::INTERNAL, words));
             }
-            Err(SendError::Socket(error)) => Err(AckError::Socket(error)),
+            Err(SendError::Socket(SocketError::InternalChannelFull)) => {
+                return Outcome::Undelivered(busy());
+            }
+            Err(SendError::Socket(_)) => return Outcome::Undelivered(unreachable_computer()),
         };
         if let (ClientEvent::GetConfig, Ok(value)) = (self.event, &answer) {
             self.to.knowledge.send_replace(Knowledge::of(value));
@@ -346,9 +360,7 @@ pub(super) fn outcome_of(answer: Result<Value, AckError>, from: Profile) -> Outc
             let words = "The computer's answer is not one JSON value.";
             Outcome::Failed(ErrorBody::new(code::INTERNAL, words))
         }
-        Err(AckError::Socket(socketioxide::SocketError::InternalChannelFull)) => {
-            Outcome::Failed(busy())
-        }
+        Err(AckError::Socket(SocketError::InternalChannelFull)) => Outcome::Undelivered(busy()),
         Err(AckError::Socket(_)) => Outcome::Failed(unreachable_computer()),
     }
 }

@@ -414,3 +414,27 @@ async fn an_agent_that_asks_hears_how_far_its_call_is() {
         meeting.office.stop().await;
     }
 }
+
+#[tokio::test]
+async fn a_cancel_right_behind_its_call_finds_it_at_the_computer() {
+    let office = Office::start().await;
+    let tools = FakeTools::new();
+    let config = computer_config(office.link(Shipped, "pc", "o"));
+    let computer = Computer::start(config, tools.clone(), &office.tasks);
+    computer.joined().await.unwrap();
+    let agent = office
+        .member(Shipped, domain::office::Role::Agent, "ann", "o")
+        .await;
+    for n in 0..20 {
+        let id = format!("r{n}");
+        let answered = agent.begin(&json!(["client:tool_call", {
+            "agent": "ann", "req_id": id, "computer": "pc", "tool_name": "one__hang",
+            "params": {}, "timeout": 600
+        }]));
+        let cancel = json!({"agent": "ann", "req_id": id});
+        agent.emit("server:tool_call_cancel", &cancel);
+        let answer = timeout(SOON, answered).await.expect("it is cancelled");
+        assert_eq!(answer.unwrap()[0]["isError"], true);
+    }
+    office.stop().await;
+}

@@ -229,6 +229,11 @@ impl Raw {
         }
     }
 
+    /// Whether this came before what was waited for.
+    pub(super) fn has_kept(&self, event: &str) -> bool {
+        self.kept.iter().any(|heard| heard.event == event)
+    }
+
     /// The next event, whatever it is.
     pub(super) async fn hear_any(&mut self) -> String {
         if !self.kept.is_empty() {

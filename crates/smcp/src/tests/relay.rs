@@ -394,3 +394,23 @@ async fn progress_is_heard_by_whoever_waits_for_that_call_and_by_nobody_else() {
     }
     office.stop().await;
 }
+
+#[tokio::test]
+async fn a_cancel_does_not_overtake_its_call_at_one_server() {
+    let office = Office::start().await;
+    let agent = office.member(Shipped, Agent, "ann", "o").await;
+    let mut computer = office.member(Shipped, Computer, "pc", "o").await;
+    for n in 0..50 {
+        let id = format!("r{n}");
+        let answered = agent.begin(&json!(["client:tool_call", call(&id)]));
+        let cancel = json!({"agent": "ann", "req_id": id});
+        agent.emit("server:tool_call_cancel", &cancel);
+        let cancelled = computer.hear("notify:tool_call_cancel").await;
+        assert_eq!(cancelled.body["req_id"], id);
+        assert!(computer.has_kept("client:tool_call"), "{id}");
+        let called = computer.hear("client:tool_call").await;
+        computer.answer(&called, &json!({"content": [], "isError": true}));
+        timeout(SOON, answered).await.unwrap().unwrap();
+    }
+    office.stop().await;
+}

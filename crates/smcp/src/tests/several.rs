@@ -287,6 +287,37 @@ async fn a_computer_that_is_lost_ends_its_calls_at_the_other_server() {
 }
 
 #[tokio::test]
+async fn a_call_that_reached_no_computer_is_a_new_one_when_it_is_repeated() {
+    let Some(two) = Two::start().await else {
+        return;
+    };
+    let agent = two.here.member(Seed, AgentRole, "ann", "o").await;
+    let nobody = agent.ask_args(&call("r")).await;
+    assert_eq!(nobody[0]["error"]["code"], 404, "{nobody:?}");
+    let mut computer = two.there.member(Seed, ComputerRole, "pc", "o").await;
+    let again = agent.begin(&call("r"));
+    let called = computer.hear("client:tool_call").await;
+    computer.answer(&called, &json!({"content": [], "isError": false}));
+    let answer = timeout(SOON, again).await.unwrap().unwrap();
+    assert_eq!(answer[0]["isError"], false, "{answer:?}");
+    two.stop().await;
+}
+
+#[tokio::test]
+async fn an_agent_whose_other_name_is_refused_keeps_its_place() {
+    let Some(two) = Two::start().await else {
+        return;
+    };
+    let (mut ann, joined) = join(&two.here, "t-ann", AgentRole, "ann").await;
+    assert_eq!(joined, true);
+    let renamed = ann.join("agent", "anna", "o").await;
+    assert_eq!(renamed[0]["error"]["code"], 403, "{renamed:?}");
+    let (_bob, refused) = join(&two.there, "t-bob", AgentRole, "bob").await;
+    assert_eq!(refused["error"]["code"], 403, "{refused}");
+    two.stop().await;
+}
+
+#[tokio::test]
 async fn a_cancel_never_overtakes_its_call() {
     let Some(two) = Two::start().await else {
         return;

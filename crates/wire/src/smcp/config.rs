@@ -106,6 +106,9 @@ pub enum ConfigProblem {
     NoUrl,
     BadUrl,
     BadBundleId,
+    /// A setting is there and has another type than it must have; left out, it would open what it should close.
+    BadField(&'static str),
+    BadInput,
 }
 
 impl std::fmt::Display for ConfigProblem {
@@ -121,6 +124,10 @@ impl std::fmt::Display for ConfigProblem {
             Self::BadBundleId => {
                 f.write_str("`bundle_id` holds letters, digits, `_` and `-`, and no `__`")
             }
+            Self::BadField(name) => write!(f, "`{name}` is not what it must be: {}", shape(name)),
+            Self::BadInput => f.write_str(
+                "an input has an `id` and a `type`: promptString, pickString with `options`, or command with `command`",
+            ),
         }
     }
 }
@@ -131,26 +138,32 @@ impl ServerConfig {
     /// Reads a server in either profile.
     pub fn from_value(key: &str, value: &Value) -> Result<Self, ConfigProblem> {
         let object = value.as_object().ok_or(ConfigProblem::NotAnObject)?;
-        let text = |key: &str| object.get(key).and_then(Value::as_str).map(str::to_owned);
-        let parameters = object
-            .get("server_parameters")
-            .and_then(Value::as_object)
-            .unwrap_or(object);
-        let transport = transport(object.get("type"), parameters)?;
-        let bundle_id = text("bundle_id");
+        let fields = Fields(object);
+        let parameters = match fields.present("server_parameters") {
+            None => Fields(object),
+            Some(Value::Object(parameters)) => Fields(parameters),
+            Some(_) => return Err(ConfigProblem::BadField("server_parameters")),
+        };
+        let transport = transport(fields.text("type")?, &parameters)?;
+        let bundle_id = fields.text("bundle_id")?;
         if let Some(id) = &bundle_id
             && !is_bundle_id(id)
         {
             return Err(ConfigProblem::BadBundleId);
         }
         Ok(Self {
-            name: text("name").unwrap_or_else(|| key.to_owned()),
+            name: fields.text("name")?.unwrap_or_else(|| key.to_owned()),
             bundle_id,
-            disabled: object.get("disabled").and_then(Value::as_bool) == Some(true),
-            forbidden_tools: strings(object.get("forbidden_tools")),
-            tool_meta: lenient(object.get("tool_meta")).unwrap_or_default(),
-            default_tool_meta: lenient(object.get("default_tool_meta")),
-            vrl: text("vrl"),
+            disabled: fields.read("disabled")?.unwrap_or(false),
+            forbidden_tools: fields.read("forbidden_tools")?.unwrap_or_default(),
+            tool_meta: fields
+                .read::<BTreeMap<String, Option<ToolMeta>>>("tool_meta")?
+                .unwrap_or_default()
+                .into_iter()
+                .filter_map(|(tool, meta)| Some((tool, meta?)))
+                .collect(),
+            default_tool_meta: fields.read("default_tool_meta")?,
+            vrl: fields.text("vrl")?,
             transport,
         })
     }
@@ -220,13 +233,27 @@ impl ServerConfig {
 }
 
 impl ConfigAnswer {
-    /// Reads an answer in either profile, and says which servers cannot be used and why.
+    /// Reads an answer in either profile, and says which servers and inputs cannot be used and why.
     pub fn from_value(value: &Value) -> (Self, BTreeMap<String, ConfigProblem>) {
-        let mut answer = Self {
-            inputs: lenient(value.get("inputs")).unwrap_or_default(),
-            servers: BTreeMap::new(),
-        };
+        let mut answer = Self::default();
         let mut problems = BTreeMap::new();
+        match value.get("inputs") {
+            None | Some(Value::Null) => {}
+            Some(Value::Array(inputs)) => {
+                for (at, input) in inputs.iter().enumerate() {
+                    match Input::deserialize(input) {
+                        Ok(input) => answer.inputs.push(input),
+                        Err(_) => {
+                            problems.insert(format!("inputs[{at}]"), ConfigProblem::BadInput);
+                        }
+                    }
+                }
+            }
+            Some(_) => {
+                let problem = ConfigProblem::BadField("inputs");
+                problems.insert("inputs".to_owned(), problem);
+            }
+        }
         let servers = value.get("servers").and_then(Value::as_object);
         for (key, server) in servers.into_iter().flatten() {
             match ServerConfig::from_value(key, server) {
@@ -270,41 +297,99 @@ pub fn has_placeholder(text: &str) -> bool {
         .any(|start| text.find(start).is_some_and(|at| text[at..].contains('}')))
 }
 
-fn transport(
-    kind: Option<&Value>,
-    parameters: &Map<String, Value>,
-) -> Result<Transport, ConfigProblem> {
-    let text = |key: &str| {
-        let text = parameters.get(key).and_then(Value::as_str);
-        text.map(str::to_owned)
-            .filter(|text| !text.trim().is_empty())
-    };
+/// The settings of one object: absent or null, or of the type they must have.
+struct Fields<'a>(&'a Map<String, Value>);
+
+impl<'a> Fields<'a> {
+    fn present(&self, name: &str) -> Option<&'a Value> {
+        self.0.get(name).filter(|value| !value.is_null())
+    }
+
+    fn read<T: serde::de::DeserializeOwned>(
+        &self,
+        name: &'static str,
+    ) -> Result<Option<T>, ConfigProblem> {
+        let value = self.present(name).map(T::deserialize);
+        value.transpose().map_err(|_| ConfigProblem::BadField(name))
+    }
+
+    fn text(&self, name: &'static str) -> Result<Option<String>, ConfigProblem> {
+        self.read(name)
+    }
+
+    /// A text that says something.
+    fn filled(&self, name: &'static str) -> Result<Option<String>, ConfigProblem> {
+        let text = self.text(name)?;
+        Ok(text.filter(|text| !text.trim().is_empty()))
+    }
+
+    /// Numbers and booleans are taken for what they look like.
+    fn values(&self, name: &'static str) -> Result<BTreeMap<String, String>, ConfigProblem> {
+        let values: Map<String, Value> = self.read(name)?.unwrap_or_default();
+        let values = values
+            .into_iter()
+            .map(|(key, value)| Some((key, plain(&value)?)));
+        values
+            .collect::<Option<_>>()
+            .ok_or(ConfigProblem::BadField(name))
+    }
+
+    fn words(&self, name: &'static str) -> Result<Vec<String>, ConfigProblem> {
+        let words: Vec<Value> = self.read(name)?.unwrap_or_default();
+        let words = words.iter().map(plain).collect::<Option<_>>();
+        words.ok_or(ConfigProblem::BadField(name))
+    }
+}
+
+fn plain(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// What a setting looks like.
+fn shape(name: &str) -> &'static str {
+    match name {
+        "disabled" => "true or false",
+        "args" | "forbidden_tools" => "a list of texts",
+        "env" | "headers" => "an object of texts",
+        "tool_meta" => "an object that says for each tool `auto_apply`, `alias`, `tags`",
+        "default_tool_meta" => "an object with `auto_apply`, `alias`, `tags`",
+        "server_parameters" => "an object",
+        "inputs" => "a list of inputs",
+        _ => "a text",
+    }
+}
+
+fn transport(kind: Option<String>, parameters: &Fields<'_>) -> Result<Transport, ConfigProblem> {
     let url = || {
-        let url = text("url").ok_or(ConfigProblem::NoUrl)?;
+        let url = parameters.filled("url")?.ok_or(ConfigProblem::NoUrl)?;
         is_url(&url).then_some(url).ok_or(ConfigProblem::BadUrl)
     };
-    let headers = || lenient(parameters.get("headers")).unwrap_or_default();
-    let kind = kind.and_then(Value::as_str);
-    match kind.or_else(|| text("command").is_some().then_some("stdio")) {
-        Some("stdio") => Ok(Transport::Stdio {
-            command: text("command").ok_or(ConfigProblem::NoCommand)?,
-            args: strings(parameters.get("args")),
-            env: lenient(parameters.get("env")).unwrap_or_default(),
-            cwd: text("cwd"),
+    let command = parameters.filled("command")?;
+    let is_local = kind.is_none() && command.is_some();
+    let kind = kind.unwrap_or_default();
+    match kind.as_str() {
+        "" if !is_local => Err(ConfigProblem::UnknownType(kind)),
+        "" | "stdio" => Ok(Transport::Stdio {
+            command: command.ok_or(ConfigProblem::NoCommand)?,
+            args: parameters.words("args")?,
+            env: parameters.values("env")?,
+            cwd: parameters.filled("cwd")?,
         }),
-        Some("http" | "streamable" | "streamable_http" | "streamable-http") => {
+        "http" | "streamable" | "streamable_http" | "streamable-http" => {
             Ok(Transport::Streamable {
                 url: url()?,
-                headers: headers(),
+                headers: parameters.values("headers")?,
             })
         }
-        Some("sse") => Ok(Transport::Sse {
+        "sse" => Ok(Transport::Sse {
             url: url()?,
-            headers: headers(),
+            headers: parameters.values("headers")?,
         }),
-        other => Err(ConfigProblem::UnknownType(
-            other.unwrap_or_default().to_owned(),
-        )),
+        _ => Err(ConfigProblem::UnknownType(kind)),
     }
 }
 
@@ -325,16 +410,6 @@ fn is_url(url: &str) -> bool {
 fn is_bundle_id(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     !text.is_empty() && text.chars().all(allowed) && !text.contains("__")
-}
-
-fn strings(value: Option<&Value>) -> Vec<String> {
-    let items = value.and_then(Value::as_array).into_iter().flatten();
-    items.filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
-fn lenient<T: serde::de::DeserializeOwned>(value: Option<&Value>) -> Option<T> {
-    let value = value.filter(|value| !value.is_null())?;
-    serde_json::from_value(value.clone()).ok()
 }
 
 #[cfg(test)]

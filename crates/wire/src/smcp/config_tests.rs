@@ -82,6 +82,65 @@ fn what_cannot_be_used_is_said_in_words() {
 }
 
 #[test]
+fn a_setting_of_another_type_is_a_problem_and_not_its_absence() {
+    let server = |more: Value| {
+        let mut server = json!({"type": "stdio", "command": "x"});
+        let more = more.as_object().unwrap().clone();
+        server.as_object_mut().unwrap().extend(more);
+        ServerConfig::from_value("s", &server)
+    };
+    for (name, value) in [
+        ("forbidden_tools", json!("delete")),
+        ("forbidden_tools", json!(["delete", 1])),
+        ("disabled", json!("true")),
+        ("disabled", json!(1)),
+        ("tool_meta", json!({"add": {"auto_apply": "false"}})),
+        ("default_tool_meta", json!({"auto_apply": 0})),
+        ("env", json!({"A": ["1"]})),
+        ("env", json!("A=1")),
+        ("args", json!("one")),
+        ("bundle_id", json!(3)),
+        ("server_parameters", json!([])),
+    ] {
+        let problem = server(json!({ name: value })).unwrap_err();
+        assert_eq!(problem, ConfigProblem::BadField(name), "{value}");
+        assert!(problem.to_string().contains(name), "{problem}");
+    }
+    let read = server(json!({
+        "env": {"A": "1", "PORT": 8080, "ON": true}, "args": ["-p", 80], "disabled": null,
+        "tool_meta": {"add": null},
+    }));
+    let read = read.unwrap().to_value(Profile::Shipped);
+    let parameters = &read["server_parameters"];
+    assert_eq!(
+        parameters["env"],
+        json!({"A": "1", "PORT": "8080", "ON": "true"})
+    );
+    assert_eq!(parameters["args"], json!(["-p", "80"]));
+    assert_eq!(
+        ServerConfig::from_value(
+            "s",
+            &json!({"type": "sse", "url": "http://h", "headers": []})
+        ),
+        Err(ConfigProblem::BadField("headers"))
+    );
+}
+
+#[test]
+fn an_input_that_cannot_be_read_leaves_the_others_alone() {
+    let answer = json!({"servers": {}, "inputs": [
+        {"id": "a", "type": "promptString"}, {"id": "b", "type": "pickString"},
+        {"id": "c", "type": "command", "command": "pwd"},
+    ]});
+    let (read, problems) = ConfigAnswer::from_value(&answer);
+    let ids: Vec<&str> = read.inputs.iter().map(Input::id).collect();
+    assert_eq!(ids, ["a", "c"]);
+    assert_eq!(problems["inputs[1]"], ConfigProblem::BadInput);
+    let (_, problems) = ConfigAnswer::from_value(&json!({"inputs": {}, "servers": {}}));
+    assert_eq!(problems["inputs"], ConfigProblem::BadField("inputs"));
+}
+
+#[test]
 fn an_answer_names_its_broken_servers_and_keeps_the_others() {
     let answer = json!({"servers": {"time": shipped(), "web": {"type": "http"}}, "inputs": [
         {"id": "key", "description": "", "type": "promptString", "default": null, "password": true},

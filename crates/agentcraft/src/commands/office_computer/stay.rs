@@ -14,7 +14,7 @@ use crate::{
     config::Config,
     error::CommandError,
     office::{self, Absent, Consent, Inputs, Kept, Lending, Offer, Replaced, Watch},
-    render::Screen,
+    render::{Screen, one_line},
 };
 
 /// Where the servers are written, and who gives the values that they ask for.
@@ -42,10 +42,8 @@ impl Servers<'_> {
         }
         let offer = listing.fill(&found.values, self.config);
         for unusable in &offer.unusable {
-            screen.warning(&format!(
-                "{} is not lent: {}",
-                unusable.server, unusable.reason
-            ))?;
+            let words = format!("{} is not lent: {}", unusable.server, unusable.reason);
+            screen.warning(&one_line(&words))?;
         }
         Ok(offer)
     }
@@ -174,7 +172,7 @@ impl Stay<'_> {
             | Standing::Ended => return Ok(None),
         };
         if said.standing.as_ref() != Some(&words) {
-            screen.line(&words)?;
+            screen.line(&one_line(&words))?;
             said.standing = Some(words);
         }
         Ok(None)
@@ -183,7 +181,8 @@ impl Stay<'_> {
     async fn say_changes(&self, said: &mut Said, screen: &mut Screen) -> Result<(), CommandError> {
         let absent = self.lending.absent();
         for news in absent.iter().filter(|absent| !said.absent.contains(absent)) {
-            screen.warning(&format!("{} is not there: {}", news.server, news.why))?;
+            let words = format!("{} is not there: {}", news.server, news.why);
+            screen.warning(&one_line(&words))?;
         }
         said.absent = absent;
         let tools = self.lending.server_tools();
@@ -196,7 +195,7 @@ impl Stay<'_> {
             return Ok(());
         }
         said.tools = tools;
-        screen.line(&self.offered())?;
+        screen.line(&one_line(&self.offered()))?;
         // When we are away there is nobody to tell; whoever is joined anew is asked by the office.
         let _ = self.computer.announce(Change::ToolList).await;
         let _ = self.computer.announce(Change::Desktop).await; // As above.

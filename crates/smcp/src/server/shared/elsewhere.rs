@@ -64,7 +64,7 @@ impl Relay {
             let size = convert::size(&passage.body);
             if shared.unread.fetch_add(size, Ordering::SeqCst) > relay.config.unread_bytes_max {
                 shared.unread.fetch_sub(size, Ordering::SeqCst);
-                return relay.settle(ticket, Outcome::Failed(busy()));
+                return relay.settle(ticket, Outcome::Undelivered(busy()));
             }
             let outcome = tokio::select! { biased;
                 () = over.cancelled() => None, // It has been answered without the computer.
@@ -86,7 +86,7 @@ impl Passage {
     async fn arrive(&self, relay: &Arc<Relay>, shared: &Arc<Shared>) -> Outcome {
         match self.try_to_arrive(relay, shared).await {
             Ok(outcome) => outcome,
-            Err(unreachable) => Outcome::Failed(unreachable.error()),
+            Err(unreachable) => Outcome::Undelivered(unreachable.error()),
         }
     }
 
@@ -96,19 +96,19 @@ impl Passage {
         shared: &Arc<Shared>,
     ) -> Result<Outcome, Unreachable> {
         let Some(entry) = self.find(shared).await? else {
-            return Ok(Outcome::Failed(self.nobody()));
+            return Ok(Outcome::Undelivered(self.nobody()));
         };
         if self.event == ClientEvent::ToolCall {
             let known = shared.knowledge(relay, &entry).await;
             let tool = self.body["tool_name"].as_str().unwrap_or_default();
             if let Some(refused) = known.refuses(tool) {
-                return Ok(Outcome::Failed(refused));
+                return Ok(Outcome::Undelivered(refused));
             }
         }
         let wait = self.timeout.saturating_add(GRACE);
         let event = self.event.name(entry.profile());
         let Some(io) = shared.io.of(NAMESPACE) else {
-            return Ok(Outcome::Failed(unreachable_computer())); // This server is ending.
+            return Ok(Outcome::Undelivered(unreachable_computer())); // This server is ending.
         };
         let body = scoped(self.body.clone(), entry.knows_scopes);
         let turn = shared.sending.acquire().await;
@@ -139,7 +139,7 @@ impl Passage {
                         Outcome::Failed(vanished())
                     }
                     Ok(Some((_, answer))) => outcome_of(answer, entry.profile()),
-                    Ok(None) => Outcome::Failed(self.nobody()), // No server has this connection any more.
+                    Ok(None) => Outcome::Undelivered(self.nobody()), // No server has this connection any more.
                     Err(_) => Outcome::TimedOut,
                 }),
                 _ = looks.tick() => {

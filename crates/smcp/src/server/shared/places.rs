@@ -63,6 +63,9 @@ impl Relay {
         member: &Member,
     ) -> Result<(), ErrorBody> {
         let refused = |refusal: &Refusal| convert::refusal(refusal);
+        // A claim that is refused afterwards would give up the place that this connection has.
+        let may_join = self.floor().offices.may_join(connection, member);
+        may_join.map_err(|refusal| refused(&refusal))?;
         let entry = shared.entry(peer, member);
         let (mut from, mut closed) = (None, None);
         loop {
