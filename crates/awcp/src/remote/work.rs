@@ -59,7 +59,6 @@ pub(super) async fn work(
         overrides: Overrides {
             launch_mode: Some(LaunchMode::OneShot),
             workspace_policy: Some(WorkspacePolicy::Ephemeral),
-            metadata: BTreeMap::from([(MARK.to_owned(), "lent".to_owned())]),
             // Somebody else's folder: whoever may use the agents of this node may not use this one.
             purpose: Purpose::Passing,
             confinement: Some(confinement(node, cwd.clone(), root)),
