@@ -14,7 +14,7 @@ use domain::turn::Stop;
 use platform::{bell::Bell, crash};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use workflow::{AskInput, Effect, Finish, Input, Machine, Plan, Start, Ticket};
+use workflow::{AskInput, Effect, Finish, Input, Machine, Plan, Record, Start, Ticket};
 
 use crate::{
     act,
@@ -76,6 +76,11 @@ impl Execution {
         &self.scene.cwd
     }
 
+    /// What its steps have come to.
+    pub(crate) fn records(&self) -> &BTreeMap<String, Record> {
+        self.machine.records()
+    }
+
     pub fn plan(&self) -> &Plan {
         self.machine.plan()
     }
@@ -97,7 +102,7 @@ impl Execution {
         let Some(asked) = self.waiting.pop_front() else {
             return Ok(());
         };
-        self.kept.state = RunState::Running;
+        self.kept.head.state = RunState::Running;
         self.audience.next_turn();
         self.take(Input::Answer {
             ticket: asked.ticket,
@@ -134,7 +139,7 @@ impl Execution {
                 && !cancel.is_cancelled()
             {
                 let asked = asked.clone();
-                self.kept.state = RunState::Waiting;
+                self.kept.head.state = RunState::Waiting;
                 self.snapshot().await?;
                 return Ok(Progress::Waiting(asked));
             }
@@ -207,8 +212,8 @@ impl Execution {
         const AGAIN: Duration = Duration::from_secs(2);
         let (history, id) = (self.history.clone(), self.id.clone());
         let mut kept = self.kept.clone();
-        if kept.finish.is_none() {
-            kept.state = RunState::Interrupted;
+        if kept.head.finish.is_none() {
+            kept.head.state = RunState::Interrupted;
         }
         let tasks = self.scene.node.around.tasks.clone();
         drop(self);
@@ -242,7 +247,7 @@ impl Execution {
             answers: self.world.take(),
         };
         crash::point("workflow.taken");
-        let since = self.inputs - self.kept.inputs;
+        let since = self.inputs - self.kept.head.inputs;
         if self.machine.finish().is_some() || since >= self.snapshot_after() {
             self.snapshot().await?;
         } else {
@@ -263,14 +268,14 @@ impl Execution {
     }
 
     async fn snapshot(&mut self) -> Result<(), StartError> {
-        self.kept.inputs = self.inputs;
-        self.kept.snapshot = self.machine.state().clone();
+        self.kept.head.inputs = self.inputs;
+        self.kept.body.snapshot = self.machine.state().clone();
         if let Some(finish) = self.machine.finish() {
-            self.kept.state = finish.outcome.into();
-            self.kept.finish = Some(finish.clone());
+            self.kept.head.state = finish.outcome.into();
+            self.kept.head.finish = Some(finish.clone());
         }
         self.history.snapshot(&self.id, &self.kept).await?;
-        if self.kept.finish.is_some() {
+        if self.kept.head.finish.is_some() {
             self.history.forget_inputs(&self.id, self.logged).await?;
         }
         Ok(())

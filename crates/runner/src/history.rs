@@ -11,9 +11,9 @@ use std::{
 };
 
 use domain::Timestamp;
-use engine::{EngineError, Keep, Note, Records, Which};
+use engine::{Batch, EngineError, Keep, Note, Records, Which};
 use platform::{ProcessRef, files, pid};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Map, Value, json};
 use workflow::{Failure, Finish, Input, Mask, Outcome, State};
 
@@ -22,8 +22,11 @@ use crate::{
     world::Answers,
 };
 
-/// The kind of the documents that hold runs.
+/// The kind of the documents that say what each run is and how far: small, since every list of runs reads them.
 const KIND: &str = "workflow-run";
+
+/// The kind of the documents with what only taking a run up needs, and all that its steps have printed.
+const BODY: &str = "workflow-run-body";
 
 /// Inputs between two snapshots, at least. Each is kept at its place after the snapshot, so that the next ones take the
 /// places of those that are not needed any more and nothing has to be deleted.
@@ -92,15 +95,28 @@ pub struct RunView {
 }
 
 /// A run as it is kept.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone)]
 pub(crate) struct Kept {
-    pub(crate) workflow: String,
-    pub(crate) path: PathBuf,
+    pub(crate) head: Head,
+    pub(crate) body: Body,
+}
+
+/// What only taking it up needs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Body {
     /// The text of the file when the run began: a run ends as it has begun, whatever becomes of the file.
     pub(crate) text: String,
     /// The templates of steps that the file uses, as they were then.
     #[serde(default)]
     pub(crate) templates: BTreeMap<String, String>,
+    pub(crate) snapshot: State,
+}
+
+/// What it is and how far.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Head {
+    pub(crate) workflow: String,
+    pub(crate) path: PathBuf,
     pub(crate) cwd: PathBuf,
     /// The step that it is, of another run.
     #[serde(default)]
@@ -120,7 +136,6 @@ pub(crate) struct Kept {
     pub(crate) worker: Worker,
     /// How many inputs the snapshot has seen.
     pub(crate) inputs: u64,
-    pub(crate) snapshot: State,
     pub(crate) finish: Option<Finish>,
 }
 
@@ -163,14 +178,14 @@ impl History {
 
     /// Runs, the one that changed last first.
     pub async fn list(&self, limit: u32) -> Result<Vec<RunView>, EngineError> {
-        let rows = self.records.list::<Kept>(KIND, Which::All, None, limit);
+        let rows = self.records.list::<Head>(KIND, Which::All, None, limit);
         let rows = rows.await?.into_iter();
         Ok(rows.map(|row| view(row.id, row.at, row.value)).collect())
     }
 
     /// One run; the beginning of its id is enough where it is the only one.
     pub async fn get(&self, id: &str) -> Result<Option<RunView>, EngineError> {
-        if let Some(row) = self.records.get::<Kept>(KIND, id).await? {
+        if let Some(row) = self.records.get::<Head>(KIND, id).await? {
             return Ok(Some(view(row.id, row.at, row.value)));
         }
         const RECENT: u32 = 1_000;
@@ -200,7 +215,7 @@ impl History {
             }
             RunState::Interrupted => match self.kept(&view.id).await? {
                 Some(mut kept) => {
-                    kept.state = RunState::Cancelled;
+                    kept.head.state = RunState::Cancelled;
                     self.snapshot(&view.id, &kept).await
                 }
                 None => Ok(()),
@@ -239,7 +254,7 @@ impl History {
     pub async fn forget_folders(&self, folder: &Path) -> Result<(), EngineError> {
         for place in files::list(folder).unwrap_or_default() {
             let id = place.file_name().unwrap_or_default().to_string_lossy();
-            if self.records.get::<Value>(KIND, &id).await?.is_some() {
+            if self.records.get::<IgnoredAny>(KIND, &id).await?.is_some() {
                 continue;
             }
             if let Err(error) = files::remove_tree(&place) {
@@ -266,13 +281,13 @@ impl History {
         states: &[RunState],
     ) -> Result<Option<String>, EngineError> {
         const LIVE_MAX: u32 = 10_000;
-        let rows = self.records.list::<Kept>(KIND, Which::Live, None, LIVE_MAX);
+        let rows = self.records.list::<Head>(KIND, Which::Live, None, LIVE_MAX);
         let mut rows = rows.await?.into_iter();
         let found = rows.find(|row| {
-            let kept = &row.value;
-            states.contains(&kept.state)
-                && kept.talk.as_deref() == Some(talk)
-                && !kept.worker.is_there()
+            let head = &row.value;
+            states.contains(&head.state)
+                && head.talk.as_deref() == Some(talk)
+                && !head.worker.is_there()
         });
         Ok(found.map(|row| row.id))
     }
@@ -284,19 +299,30 @@ impl History {
     ) -> Result<Option<(String, Kept)>, EngineError> {
         const LOOKED_AT_MAX: u32 = 10_000;
         for which in [Which::Live, Which::All] {
-            let rows = self.records.list::<Kept>(KIND, which, None, LOOKED_AT_MAX);
+            let rows = self.records.list::<Head>(KIND, which, None, LOOKED_AT_MAX);
             let mut rows = rows.await?.into_iter();
             let found = rows.find(|row| row.value.caller.as_ref() == Some(caller));
             if let Some(row) = found {
-                return Ok(Some((row.id, row.value)));
+                let kept = self.kept(&row.id).await?;
+                return Ok(kept.map(|kept| (row.id, kept)));
             }
         }
         Ok(None)
     }
 
     pub(crate) async fn kept(&self, id: &str) -> Result<Option<Kept>, EngineError> {
-        let row = self.records.get::<Kept>(KIND, id).await?;
-        Ok(row.map(|row| row.value))
+        let Some(head) = self.records.get::<Head>(KIND, id).await? else {
+            return Ok(None);
+        };
+        let body = match self.records.get::<Body>(BODY, id).await? {
+            Some(body) => Some(body),
+            // Runs of earlier versions are one document.
+            None => self.records.get::<Body>(KIND, id).await?,
+        };
+        Ok(body.map(|body| Kept {
+            head: head.value,
+            body: body.value,
+        }))
     }
 
     /// The inputs after the snapshot, in order, and how many places of the log there are.
@@ -333,12 +359,17 @@ impl History {
     }
 
     pub(crate) async fn snapshot(&self, id: &str, kept: &Kept) -> Result<(), EngineError> {
-        let keep = match kept.state {
+        let keep = match kept.head.state {
             RunState::Running | RunState::Waiting | RunState::Interrupted => Keep::Live,
             RunState::Succeeded | RunState::Failed | RunState::Cancelled => Keep::Finished,
         };
-        let note = note(id, kept);
-        self.records.put(KIND, id, keep, kept, note).await
+        let mut batch = Batch::default();
+        batch.put(KIND, id, keep, &kept.head)?;
+        batch.put(BODY, id, keep, &kept.body)?;
+        if let Some(note) = note(id, &kept.head) {
+            batch.note(note);
+        }
+        self.records.write_all(batch).await
     }
 }
 
@@ -346,16 +377,16 @@ impl History {
 impl History {
     /// As if whoever works on a run had died.
     pub(crate) async fn orphan_all(&self) {
-        let rows = self.records.list::<Kept>(KIND, Which::All, None, 1_000);
-        for mut row in rows.await.unwrap() {
-            row.value.worker = Worker { pid: 0, started: 0 };
-            self.snapshot(&row.id, &row.value).await.unwrap();
+        for view in self.list(1_000).await.unwrap() {
+            let mut kept = self.kept(&view.id).await.unwrap().unwrap();
+            kept.head.worker = Worker { pid: 0, started: 0 };
+            self.snapshot(&view.id, &kept).await.unwrap();
         }
     }
 }
 
 /// The journal tells the beginning and the end; what is between is in the turn's events.
-fn note(id: &str, kept: &Kept) -> Option<Note> {
+fn note(id: &str, kept: &Head) -> Option<Note> {
     let kind = match (&kept.finish, kept.inputs) {
         (None, 0) => "workflow.started",
         (None, _) => return None,
@@ -377,7 +408,7 @@ fn ring(id: &str) -> String {
     format!("workflow-input/{id}")
 }
 
-fn view(id: String, at: i64, kept: Kept) -> RunView {
+fn view(id: String, at: i64, kept: Head) -> RunView {
     let state = match kept.state {
         RunState::Running | RunState::Waiting if !kept.worker.is_there() => RunState::Interrupted,
         state => state,
@@ -418,11 +449,6 @@ pub(crate) fn masked(finish: Finish, mask: &Mask) -> Finish {
             ..failure
         }),
         outputs: values(finish.outputs, mask),
-        step_outputs: finish
-            .step_outputs
-            .into_iter()
-            .map(|(name, output)| (name, text(&output)))
-            .collect(),
         ..finish
     }
 }

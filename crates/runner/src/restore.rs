@@ -123,14 +123,14 @@ pub(crate) async fn restore(
     let found = view.found();
     let plan = plan_of(&kept, &found)?;
     let stage = Stage {
-        cwd: &kept.cwd,
+        cwd: &kept.head.cwd,
         environment,
     };
     let world = Remembering::new(stage.world(&found));
     let asked = Arc::new(world.clone());
-    let mut machine = Machine::restore(Arc::new(plan), kept.snapshot.clone(), asked);
-    let mut inputs = kept.inputs;
-    let (since, places) = history.since(&view.id, kept.inputs).await?;
+    let mut machine = Machine::restore(Arc::new(plan), kept.body.snapshot.clone(), asked);
+    let mut inputs = kept.head.inputs;
+    let (since, places) = history.since(&view.id, kept.head.inputs).await?;
     for logged in since {
         inputs = logged.number;
         // It is decided as it was then; what it led to has been done or was interrupted.
@@ -170,11 +170,11 @@ fn pack_of(path: &Path) -> Option<PathBuf> {
 
 /// The plan of the file as it was when the run began.
 fn plan_of(kept: &Kept, found: &Found) -> Result<Plan, StartError> {
-    let templates = |name: &str| match kept.templates.get(name) {
+    let templates = |name: &str| match kept.body.templates.get(name) {
         Some(text) => Ok(text.clone()),
-        None => found::template(&kept.cwd, name),
+        None => found::template(&kept.head.cwd, name),
     };
-    let loaded = workflow::load(&kept.text, &templates);
+    let loaded = workflow::load(&kept.body.text, &templates);
     loaded.plan.ok_or_else(|| {
         StartError::Shelf(ShelfError::Invalid {
             path: found.path.clone(),

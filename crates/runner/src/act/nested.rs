@@ -26,7 +26,7 @@ pub(super) async fn run(act: &Act, action: WorkflowAction) -> StepResult {
     loop {
         match execution.drive(&act.stop).await {
             Ok(Progress::Finished(finish)) => {
-                let mut result = StepResult::from(&finish);
+                let mut result = finish.of_step(execution.records());
                 if act.stop.is_cancelled() {
                     result.status = StepStatus::Cancelled;
                 }
@@ -87,10 +87,11 @@ async fn take_up(act: &Act) -> Result<Left, String> {
     let Some((id, kept)) = found.map_err(|error| engine::chain(&error))? else {
         return Ok(Left::Nothing);
     };
-    if let Some(finish) = &kept.finish {
-        return Ok(Left::Over(Box::new(StepResult::from(finish))));
+    if let Some(finish) = &kept.head.finish {
+        let result = finish.of_step(kept.body.snapshot.records());
+        return Ok(Left::Over(Box::new(result)));
     }
-    if kept.state == RunState::Cancelled {
+    if kept.head.state == RunState::Cancelled {
         // Somebody cancelled it while nobody worked on it.
         let mut result = StepResult::failed(1, "cancelled");
         result.status = StepStatus::Cancelled;

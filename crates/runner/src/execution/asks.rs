@@ -16,7 +16,7 @@ const REJECT: &str = "reject";
 impl Execution {
     /// The conversation of a run at the top is the conversation of the turn; one further down asks a question.
     pub(super) fn ask_input(&mut self, asked: AskInput) {
-        if self.kept.caller.is_none() {
+        if self.kept.head.caller.is_none() {
             self.waiting.push_back(asked);
             return;
         }

@@ -18,7 +18,7 @@ use crate::{
     clock::{fresh_id, now},
     folders::FilePlaces,
     found::Found,
-    history::{History, Kept, RunState, Worker},
+    history::{Body, Head, History, Kept, RunState, Worker},
     refused::StartError,
     restore::{Restored, restore},
     servers::Servers,
@@ -130,15 +130,18 @@ impl Execution {
             Some(earlier) => {
                 let (machine, run) = after(&scene, machine, earlier).await?;
                 // What it takes over may hold them.
-                secrets.extend(run.kept.secrets);
+                secrets.extend(run.kept.head.secrets);
                 (machine, Some(run.view.id))
             }
         };
-        let kept = Kept {
-            workflow: found.name.clone(),
-            path: found.path.clone(),
+        let body = Body {
             text,
             templates,
+            snapshot: machine.state().clone(),
+        };
+        let head = Head {
+            workflow: found.name.clone(),
+            path: found.path.clone(),
             cwd: order.cwd,
             caller: order.parent,
             talk: order.talk,
@@ -148,9 +151,9 @@ impl Execution {
             state: RunState::Running,
             worker: Worker::ourselves(),
             inputs: 0,
-            snapshot: machine.state().clone(),
             finish: None,
         };
+        let kept = Kept { head, body };
         let mut execution = Self::assemble(id, (machine, remembering), kept, scene, order.audience);
         execution.snapshot().await?;
         execution.tell_plan();
@@ -187,10 +190,10 @@ impl Execution {
         }
         let scene = Scene {
             node: node.clone(),
-            cwd: kept.cwd.clone(),
+            cwd: kept.head.cwd.clone(),
             servers: taken_up.servers,
             choices: taken_up.choices,
-            places: FilePlaces::of(&view.found(), &kept.cwd, &node.around.environment),
+            places: FilePlaces::of(&view.found(), &kept.head.cwd, &node.around.environment),
         };
         let mut todo = Vec::new();
         let is_over = machine.finish().is_some();
@@ -205,12 +208,13 @@ impl Execution {
             let inputs = taken_up.inputs.clone();
             todo.push(Input::Rewind { from, inputs });
         }
-        kept.secrets.extend(scene.node.secrets());
-        kept.secrets
+        kept.head.secrets.extend(scene.node.secrets());
+        kept.head
+            .secrets
             .extend(secret_inputs(&taken_up.inputs, &scene.node.secret_names));
-        kept.worker = Worker::ourselves();
-        kept.state = RunState::Running;
-        kept.finish = None;
+        kept.head.worker = Worker::ourselves();
+        kept.head.state = RunState::Running;
+        kept.head.finish = None;
         let mut execution =
             Self::assemble(view.id, (machine, world), kept, scene, taken_up.audience);
         execution.inputs = count;
@@ -235,7 +239,7 @@ impl Execution {
     /// The steps of the plan; those that have ended already are done.
     fn tell_plan(&self) {
         let (plan, ended) = (self.machine.plan(), self.machine.records());
-        self.audience.plan(plan, &self.kept.path, ended);
+        self.audience.plan(plan, &self.kept.head.path, ended);
     }
 
     fn assemble(
@@ -245,7 +249,7 @@ impl Execution {
         scene: Scene,
         audience: Audience,
     ) -> Self {
-        let audience = audience.of_run(&id, &Mask::of_values(kept.secrets.iter().cloned()));
+        let audience = audience.of_run(&id, &Mask::of_values(kept.head.secrets.iter().cloned()));
         let (outbox, inbox) = mpsc::channel(INPUTS_MAX);
         Self {
             id,

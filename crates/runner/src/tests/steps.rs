@@ -1,6 +1,10 @@
 //! What commands are given, and what is shown of them while they run.
 
+use std::collections::BTreeMap;
+
 use domain::turn::{EventKind, ToolContent};
+use engine::Keep;
+use serde_json::Value;
 use workflow::Outcome;
 
 use super::scene::{Scene, Watcher, nothing, patiently};
@@ -36,6 +40,33 @@ async fn what_a_command_prints_is_shown_while_it_works_from_both_streams() {
     .await;
     scene.write("go", "");
     running.succeeds().await;
+}
+
+#[tokio::test]
+async fn what_a_step_prints_is_kept_once_and_apart_from_what_lists_read() {
+    let scene = Scene::new();
+    let states = "states:\n  initial: a\n  a: {type: command, command: 'echo marked-$((40+2))', on_success: done}\n  done: {type: terminal}\n";
+    scene.workflow("marked", states);
+    scene.run("marked", nothing()).await;
+    let id = scene.history().list(1).await.unwrap().remove(0).id;
+    let records = &scene.node.records;
+    let read = async |kind: &str| {
+        let read = records.get::<Value>(kind, &id).await.unwrap();
+        read.map(|stored| stored.value)
+    };
+    let head = read("workflow-run").await.unwrap();
+    let mut body = read("workflow-run-body").await.unwrap();
+    assert_eq!(head.to_string().matches("marked-42").count(), 0, "{head}");
+    assert_eq!(body.to_string().matches("marked-42").count(), 1, "{body}");
+    // As one document, which earlier versions have written, it is read as well.
+    let both = body.as_object_mut().unwrap();
+    both.extend(head.as_object().unwrap().clone());
+    let writing = records.put("workflow-run", &id, Keep::Finished, &both, None);
+    writing.await.unwrap();
+    let removing = records.remove("workflow-run-body", &id, None);
+    removing.await.unwrap();
+    let detail = crate::detail(&scene.history(), &id, &BTreeMap::new()).await;
+    assert_eq!(detail.unwrap().steps[0].record.output, "marked-42\n");
 }
 
 fn shown(watcher: &Watcher) -> Vec<String> {

@@ -11,6 +11,7 @@ use crate::plan::{Capture, OutputFormat, Provider, ToolProxy, millis};
 use crate::problem::Code;
 
 use super::input::{StepResult, StepStatus};
+use super::state::Record;
 
 /// Names one thing that was asked for; inputs give it back. Never used twice in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -220,9 +221,6 @@ pub struct Finish {
     /// What the workflow declares as outputs.
     #[serde(default)]
     pub outputs: Map<String, Value>,
-    /// The last output of every step that ran, by its name.
-    #[serde(default)]
-    pub step_outputs: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -242,22 +240,23 @@ pub struct Failure {
     pub exit_code: i32,
 }
 
-impl From<&Finish> for StepResult {
-    /// The result of a `call_workflow` step whose child ended like this.
-    fn from(finish: &Finish) -> Self {
+impl Finish {
+    /// The result of a `call_workflow` step whose child ended like this, with what its steps had come to.
+    pub fn of_step(&self, records: &BTreeMap<String, Record>) -> StepResult {
+        let finish = self;
         let status = match finish.outcome {
             Outcome::Succeeded => StepStatus::Succeeded,
             Outcome::Failed => StepStatus::Failed,
             Outcome::Cancelled => StepStatus::Cancelled,
         };
         let mut data = Map::new();
-        for (name, output) in &finish.step_outputs {
-            data.insert(name.clone(), Value::String(output.clone()));
+        for (name, record) in records {
+            data.insert(name.clone(), Value::String(record.output.clone()));
         }
         data.extend(finish.outputs.clone());
         let declared =
             (!finish.outputs.is_empty()).then(|| Value::Object(finish.outputs.clone()).to_string());
-        Self {
+        StepResult {
             status,
             output: declared.unwrap_or_else(|| finish.message.clone()),
             exit_code: finish.exit_code,
@@ -266,7 +265,7 @@ impl From<&Finish> for StepResult {
                 .as_ref()
                 .map(|failure| failure.message.clone()),
             data,
-            ..Self::default()
+            ..StepResult::default()
         }
     }
 }

@@ -1,7 +1,5 @@
 //! The run as a whole: how it begins, where it goes from step to step at the top, how it ends.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value};
 
 use crate::plan::{Hook, Step, StepKind, TerminalStatus};
@@ -271,19 +269,12 @@ impl Turn<'_> {
                 outputs.insert(name.clone(), value);
             }
         }
-        let step_outputs: BTreeMap<String, String> = self
-            .state
-            .records
-            .iter()
-            .map(|(name, record)| (name.clone(), record.output.clone()))
-            .collect();
         let finish = Finish {
             outcome: ending.outcome,
             exit_code: ending.exit_code,
             message: ending.message,
             failure: ending.failure,
             outputs,
-            step_outputs,
         };
         self.state.frames.clear();
         self.state.open.clear();

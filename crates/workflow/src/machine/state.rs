@@ -111,6 +111,11 @@ pub struct State {
 }
 
 impl State {
+    /// What the steps have come to, by their names.
+    pub fn records(&self) -> &BTreeMap<String, Record> {
+        &self.records
+    }
+
     /// Whether one step is all that is run.
     pub(super) fn is_of_one_step(&self) -> bool {
         let extent = self.beginning.as_ref().map(|beginning| beginning.extent);

@@ -138,8 +138,8 @@ fn outputs_are_handed_back_and_their_errors_do_not_undo_the_run() {
         finish.outputs,
         *json!({"result": "42", "other": null}).as_object().unwrap()
     );
-    assert_eq!(finish.step_outputs["a"], " 42\n");
-    let result = StepResult::from(finish);
+    let result = finish.of_step(run.machine.records());
+    assert_eq!(result.data["a"], " 42\n");
     assert_eq!(
         (result.status, result.data["result"].as_str()),
         (StepStatus::Succeeded, Some("42"))

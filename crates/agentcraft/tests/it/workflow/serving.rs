@@ -250,15 +250,17 @@ fn a_session_that_was_closed_is_listed_and_loaded_again() {
 #[test]
 fn a_step_that_was_cut_off_is_told_as_interrupted_with_its_run() {
     let project = Project::of(node().stopped());
-    project.workflow("long", &step("touch started; sleep 60"));
+    let text = "name: long\nstates:\n  initial: both\n  both: {type: parallel, parallel: [a, b], on_success: done}\n  \
+                a: {type: command, command: touch started; sleep 60}\n  b: {type: approval, message: 'Go on?'}\n  done: {type: terminal}\n";
+    project.workflow("long", text);
     let mut editor = Editor::open(&project);
+    editor.choice = "";
     editor.begin("/long");
     eventually("the step is at work", || {
         project.folder.join("started").exists()
     });
-    editor.until("it is told", |editor| {
-        !editor.updates("tool_call").is_empty()
-    });
+    // A question is asked once everything before it is written down.
+    editor.until("it is asked", |editor| editor.asked == 1);
     let session = editor.session.clone();
     editor.child.kill().unwrap();
     editor.child.wait().unwrap();
@@ -274,8 +276,12 @@ fn a_step_that_was_cut_off_is_told_as_interrupted_with_its_run() {
             .unwrap()
             .contains(&format!("workflow resume {run}"))
     });
-    let call = (*editor.updates("tool_call_update").last().unwrap()).clone();
-    assert_eq!(call["status"], "failed", "{call}");
+    let updates = editor.told.iter().map(|told| &told["params"]["update"]);
+    let calls: Vec<&Value> = updates
+        .filter(|update| !update["toolCallId"].is_null())
+        .collect();
+    let call = calls.last().expect("the call was told");
+    assert_eq!(call["status"], "failed", "{:?}", editor.told);
     assert!(call.to_string().contains("interrupted"), "{call}");
     let plan = (*editor.updates("plan").last().unwrap()).clone();
     assert!(!plan.to_string().contains("in_progress"), "{plan}");
