@@ -40,7 +40,7 @@ fn an_agent_in_a_lent_folder_is_reached_by_nobody_else_through_any_face() {
     assert_eq!(pair.host.cli(&["delegation", "cancel", &id]).code, 0);
     pair.ended(&id);
     assert!(!folder.join("planted.txt").exists());
-    assert_eq!(read(&folder.join("secret.txt")), "the lender's secret\n");
+    assert_eq!(read(folder.join("secret.txt")), "the lender's secret\n");
 }
 
 #[test]
