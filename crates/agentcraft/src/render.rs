@@ -26,6 +26,7 @@ mod time;
 mod tool;
 mod transcript;
 
+pub(crate) use agent::{agent_detail, agent_table, resolve_detail};
 pub(crate) use component::{component_detail, component_table};
 pub(crate) use doctor::{Finding, Level, doctor_report};
 pub(crate) use export::session_markdown;
@@ -38,7 +39,6 @@ pub(crate) use run::{RunLines, problem_lines, run_detail, run_table, workflow_de
 pub(crate) use screen::Screen;
 pub(crate) use session::{session_detail, session_table};
 pub(crate) use stream::Stream;
-pub(crate) use style::one_line;
 pub(crate) use style::{Colors, Style, many_lines, one_line};
 pub(crate) use symbols::Symbols;
 pub(crate) use table::Table;
