@@ -6,7 +6,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use domain::delegation::{Ending, RemoteInput};
+use domain::delegation::{Access, Ending, RemoteInput};
 use engine::Caller;
 use platform::files;
 use wire::awcp::{
@@ -98,13 +98,23 @@ pub(super) async fn result(State(face): State<Face>, Path(id): Path<String>) -> 
         error: None,
         reason: None,
     };
+    let snapshot = face.result(known).await;
+    let (offered, allowed) = (
+        record.machine.offer().access,
+        face.delegations.node.config().access_max,
+    );
+    let brings = (offered, allowed) == (Access::Rw, Access::Rw);
     let answer = match record.machine.ending() {
         None => empty,
+        // Without what was changed it would say that nothing was.
+        Some(Ending::Completed(_)) if brings && snapshot.is_none() => {
+            return not_found().into_response();
+        }
         Some(Ending::Completed(report)) => ResultAnswer {
             status: ResultStatus::Completed,
             summary: Some(report.summary.clone()),
             highlights: Some(report.highlights.clone()),
-            snapshot_base64: face.result(known).await,
+            snapshot_base64: snapshot,
             ..empty
         },
         Some(Ending::Error(failure) | Ending::Cancelled(failure) | Ending::Expired(failure)) => {

@@ -151,6 +151,7 @@ async fn a_delegation_of_the_released_dialect_runs_from_invite_to_ack() {
     assert_eq!((status, answer), (200, json!({ "ok": true })));
     let (_, result) = it.get(&format!("/tasks/{ID}/result")).await;
     assert!(result["snapshotBase64"].is_null(), "{result}");
+    assert_eq!(result["status"], "not_found", "what is gone is not empty");
     it.remote.left_nothing(ID).await;
 }
 
@@ -307,6 +308,20 @@ async fn nobody_without_a_token_sends_much_unless_it_was_asked_for() {
     if let Ok(answer) = delegator.http.post(url).json(&message).send().await {
         assert_eq!(answer.status(), 413);
         assert_eq!(answer.headers()["connection"], "close");
+    }
+    // One that comes over another face is not what is waited for here.
+    let seed = json!({ "awcp": {
+        "version": "1", "type": "INVITE", "delegation_id": "d-1",
+        "task": { "description": "d", "prompt": "wait" },
+        "lease": { "ttl_seconds": 60, "access_mode": "rw" },
+        "workspace": { "export_name": "w" },
+    }});
+    let owner = engine::Caller::owner();
+    let accept = delegator.remote.delegations.handle_message(&seed, &owner);
+    assert_eq!(accept.await.unwrap()["awcp"]["type"], "ACCEPT");
+    let url = format!("{}/awcp", delegator.remote.url);
+    if let Ok(answer) = delegator.http.post(url).json(&message).send().await {
+        assert_eq!(answer.status(), 413);
     }
     delegator.accepted(ID, "list").await;
     assert_eq!(delegator.post("", &message).await.0, 200);
