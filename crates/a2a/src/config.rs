@@ -5,7 +5,9 @@ use std::{collections::BTreeSet, sync::Arc};
 use domain::chain::Ourselves;
 use wire::a2a::Message;
 
-use crate::{Calls, convert, extension::Extension};
+use engine::Calls;
+
+use crate::{convert, extension::Extension};
 
 /// How this node looks to A2A clients.
 #[derive(Debug, Clone)]

@@ -13,15 +13,12 @@ use std::{
 
 use domain::turn::Stop;
 use engine::{
-    Continuity, Driver, DriverError, DriverFuture, EndpointAgent, OpenSession, Opened, SessionSink,
-    Turn,
+    Calls, Continuity, Driver, DriverError, DriverFuture, EndpointAgent, OpenSession, Opened,
+    SessionSink, Turn, TurnOf,
 };
 use serde_json::Value;
 
-use crate::{
-    Calls,
-    client::{Client, ClientError, ClientOptions},
-};
+use crate::client::{Client, ClientError, ClientOptions};
 
 /// A driver for the agent that the template names: `url`, where its card is found; `agent`, one of several at a node of this
 /// program; `tokenEnv`, the variable that holds the token for it, or `token` itself; `fingerprint`, of its certificate.
@@ -124,9 +121,11 @@ impl A2aDriver {
             client = self.client() => client.map_err(failure)?,
         };
         let context = conversation.context.clone();
-        let chain = self
-            .calls
-            .chain(turn.options.trace, &self.own_name, &turn.prompt);
+        let chain = self.calls.chain(TurnOf {
+            trace: turn.options.trace,
+            agent: &self.own_name,
+            prompt: &turn.prompt,
+        });
         let remote = turn::RemoteTurn::new(
             client.traced(turn.options.trace).called_by(chain),
             conversation.sink,

@@ -34,7 +34,6 @@ extern crate self as a2a;
 #[cfg(test)]
 mod tests;
 
-pub use calls::{Calls, OtherCalls};
 pub use config::{A2aConfig, BaseUrl, Extensions, PublicAgents, PushPolicy};
 pub use convert::prompt;
 pub use driver::driver;

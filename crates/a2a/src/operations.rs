@@ -9,7 +9,7 @@ use wire::a2a::{
 };
 
 use crate::{
-    clock, convert,
+    calls, clock, convert,
     error::Refusal,
     extension::ExtensionCall,
     face::Face,
@@ -124,10 +124,8 @@ impl Face {
     /// A new task.
     async fn begin(self: &Arc<Self>, call: &Call, send: SendMessage) -> Result<Arc<Feed>, Refusal> {
         let agent = self.agent_for(call, &send).await?;
-        let chain = self
-            .config
-            .calls
-            .accept(&send.message, call.chain.clone())?;
+        let node = self.config.calls.node();
+        let chain = calls::accept(node, &send.message, call.chain.clone())?;
         let mut message = send.message;
         let given = message.context_id.take().filter(|id| !id.is_empty());
         let context = given.unwrap_or_else(fresh_id);

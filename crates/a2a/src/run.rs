@@ -13,7 +13,7 @@ pub use fold::PASSED_ON;
 use std::{sync::Arc, task::Poll, time::Duration};
 
 use domain::{Name, session::ClientId, turn::TurnId};
-use engine::{EngineError, EventReader, Keep, Loan, Start, chain};
+use engine::{CallGuard, EngineError, EventReader, Keep, Loan, Start, chain};
 use futures_util::poll;
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc, oneshot},
@@ -23,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 use wire::a2a::{Message, Part, Role, TaskState};
 
 use crate::{
-    calls::CallGuard,
     context::Context,
     error::Refusal,
     face::Face,

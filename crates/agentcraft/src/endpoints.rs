@@ -8,11 +8,10 @@ use std::{
 
 use domain::chain::Ourselves;
 use engine::{
-    Driver, DriverError, DriverSurroundings, Drivers, EndpointAgent, EndpointDrivers, Engine,
-    Records,
+    Calls, Driver, DriverError, DriverSurroundings, Drivers, EndpointAgent, EndpointDrivers,
+    Engine, Records, TurnOf,
 };
 use runner::Shelf;
-use runs::Calls;
 use serde_json::{Map, Value};
 
 use crate::config::{Config, Environment};
@@ -32,13 +31,6 @@ fn own_program() -> Option<PathBuf> {
     std::env::current_exe().ok()
 }
 
-/// Turns that came as runs carry their chain on to agents of A2A.
-fn a2a_calls(node: &Ourselves, runs: &Calls) -> a2a::Calls {
-    let runs = runs.clone();
-    let others = Arc::new(move |agent: &str, prompt: &str| runs.chain(agent, prompt));
-    a2a::Calls::new(node.clone()).beside(others)
-}
-
 /// What drivers need that is there before them, and the engine that is there only after them.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoints {
@@ -53,7 +45,6 @@ pub(crate) struct Endpoints {
     secret_names: Vec<String>,
     user_home: Option<PathBuf>,
     calls: Calls,
-    a2a_calls: a2a::Calls,
     node: Ourselves,
     lending: awcp::Lending,
     peers: Arc<OnceLock<lan::Peers>>,
@@ -74,7 +65,6 @@ impl Endpoints {
             environment: None,
             secret_names: config.secret_names.clone(),
             user_home,
-            a2a_calls: a2a_calls(&node, &calls),
             calls,
             node,
             lending: awcp::Lending::default(),
@@ -97,23 +87,31 @@ impl Endpoints {
         &self.runs
     }
 
-    /// Calls in progress, which the runs API shares with the drivers of peers.
+    /// Calls in progress, which every face shares with the drivers that leave this node.
     pub(crate) fn calls(&self) -> &Calls {
         &self.calls
     }
 
-    /// The same, of A2A.
-    pub(crate) fn a2a_calls(&self) -> &a2a::Calls {
-        &self.a2a_calls
-    }
-
     /// The same, of lending: an INVITE carries on what the others know, and what is done for one is known to them.
     pub(crate) fn lending_calls(&self) -> awcp::Calls {
-        let (a2a, runs) = (self.a2a_calls.clone(), self.calls.clone());
+        let (behind, entered) = (self.calls.clone(), self.calls.clone());
         awcp::Calls::new(
             self.node.clone(),
-            move |trace, agent, prompt| a2a.chain(trace, agent, prompt),
-            move |agent, prompt, chain| Box::new(runs.enter(agent, prompt, chain)),
+            move |trace, agent, prompt| {
+                behind.chain(TurnOf {
+                    trace,
+                    agent,
+                    prompt,
+                })
+            },
+            move |agent, prompt, chain| {
+                let turn = TurnOf {
+                    trace: None,
+                    agent,
+                    prompt,
+                };
+                Box::new(entered.enter(turn, chain))
+            },
         )
     }
 
@@ -183,11 +181,10 @@ impl Endpoints {
                 "openai-compatible" => model::driver(agent, mcp::tool_sources(), memory.clone()),
                 "peer" if lan::Joined::is_for(&agent) => {
                     let calls = calls.clone();
-                    let chain = Arc::new(move |name: &str, prompt: &str| calls.chain(name, prompt));
-                    Ok(own.joined.driver(&agent, chain))
+                    Ok(own.joined.driver(&agent, calls))
                 }
                 "peer" => own.peer(agent, calls.clone()),
-                "a2a" => a2a::driver(own.located(agent)?, own.a2a_calls.clone()),
+                "a2a" => a2a::driver(own.located(agent)?, calls.clone()),
                 "delegation" => lending.driver(&own.located(agent)?),
                 other => Err(DriverError::Unsupported {
                     what: format!("run on {other}: this program was built without it"),

@@ -141,6 +141,17 @@ pub struct TurnOptions {
     pub timeout: Option<Duration>,
     /// What the turn belongs to; one that belongs to nothing begins a trace of its own.
     pub trace: Option<Trace>,
+    pub occasion: Occasion,
+}
+
+/// Why there is a turn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Occasion {
+    #[default]
+    Prompt,
+    /// An earlier turn of the conversation has asked, and was gone when it was answered; the prompt tells the answer in
+    /// words. A driver whose work outlives its turns goes on with that work instead, and asks again: the answer stands.
+    LateAnswer,
 }
 
 impl TurnOptions {

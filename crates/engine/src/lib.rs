@@ -5,6 +5,7 @@
 
 mod agent;
 mod caller;
+mod calls;
 mod clock;
 mod config;
 mod driver;
@@ -20,11 +21,12 @@ mod tools;
 
 pub use agent::{AgentView, Confinement, Walls, WorkDir, WorkDirConflict, chain};
 pub use caller::{Authenticator, Caller, Rights, TokenId, further_right};
+pub use calls::{CallGuard, Calls, TurnOf};
 pub use config::{EngineConfig, LauncherMode};
 pub use driver::{
     AcpProcess, Answered, Answering, AskRequest, Connecting, Continuity, Driver, DriverError,
-    DriverFuture, DriverSurroundings, Drivers, EndpointAgent, EndpointDrivers, OpenSession, Opened,
-    PrintProgram, Rules, SessionSink, Turn, TurnOptions,
+    DriverFuture, DriverSurroundings, Drivers, EndpointAgent, EndpointDrivers, Occasion,
+    OpenSession, Opened, PrintProgram, Rules, SessionSink, Turn, TurnOptions,
 };
 pub use engine::{
     Create, Engine, Loan, OpenRun, Overrides, Purpose, Resolved, RunAgent, RunResult, RunTemplate,

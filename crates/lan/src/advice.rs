@@ -205,6 +205,7 @@ mod tests {
     fn question(text: &str) -> Question {
         Question {
             text: text.to_owned(),
+            ask: None,
             peer: "nova9".to_owned(),
             is_final: false,
             is_reversible: false,

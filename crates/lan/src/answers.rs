@@ -26,6 +26,8 @@ const CLAUSES_MAX: usize = 256;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Question {
     pub text: String,
+    /// Which question it is, where the peer says so.
+    pub ask: Option<String>,
     /// The peer's name.
     pub peer: String,
     /// It cannot be undone: only a human may answer.
@@ -93,9 +95,7 @@ impl Question {
         let texts: Vec<&str> = words.filter_map(wire::runs::Part::as_text).collect();
         let text = texts.join("\n");
         let severe = |severity: Option<&str>| severity == Some("destructive");
-        let told = metadata.is_some_and(|metadata| {
-            severe(metadata.severity.as_deref()) && metadata.reversible != Some(true)
-        });
+        let told = metadata.is_some_and(AwaitMetadata::is_final);
         let told_by_part = message.parts.iter().any(|part| {
             let severity = part.extra.get("severity").and_then(|value| value.as_str());
             let reversible = part.extra.get("reversible");
@@ -114,6 +114,7 @@ impl Question {
         let options = options.and_then(|options| serde_json::from_value(options.clone()).ok());
         Self {
             text,
+            ask: metadata.and_then(AwaitMetadata::ask).map(str::to_owned),
             peer: peer.to_owned(),
             is_final: told || told_by_part || sounds_final(&lower, is_yes_or_no),
             is_reversible,

@@ -12,8 +12,8 @@ use domain::turn::{
     Answer, AskKind, AskOption, EventKind, OptionKind, Stop, ToolCall, ToolKind, ToolStatus,
 };
 use engine::{
-    Continuity, Driver, DriverError, DriverFuture, EndpointAgent, OpenSession, Opened, SessionSink,
-    Turn,
+    Calls, Continuity, Driver, DriverError, DriverFuture, EndpointAgent, Occasion, OpenSession,
+    Opened, SessionSink, Turn, TurnOf,
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -34,9 +34,6 @@ const OPEN_MAX: usize = 1024;
 /// What was said before, from which questions are answered.
 const SAID_MAX: usize = 32;
 
-/// The chain of calls behind the turn that an agent takes: of its name and the prompt.
-pub type ChainOf = Arc<dyn Fn(&str, &str) -> Vec<String> + Send + Sync>;
-
 /// Where drivers find the peers once they are there. Clones are the same.
 #[derive(Debug, Clone, Default)]
 pub struct Joined(Arc<OnceLock<Lan>>);
@@ -53,11 +50,11 @@ impl Joined {
     }
 
     /// The driver of such an agent.
-    pub fn driver(&self, agent: &EndpointAgent, chain: ChainOf) -> Arc<dyn Driver> {
+    pub fn driver(&self, agent: &EndpointAgent, calls: Calls) -> Arc<dyn Driver> {
         let fan_out = agent.config.get("fanOut").and_then(Value::as_u64);
         Arc::new(IntentDriver {
             joined: self.clone(),
-            chain,
+            calls,
             own_name: agent.around.agent.clone(),
             fan_out: fan_out.and_then(|number| usize::try_from(number).ok()),
             open: Mutex::default(),
@@ -67,7 +64,7 @@ impl Joined {
 
 struct IntentDriver {
     joined: Joined,
-    chain: ChainOf,
+    calls: Calls,
     own_name: String,
     fan_out: Option<usize>,
     open: Mutex<HashMap<String, Conversation>>,
@@ -119,13 +116,32 @@ impl IntentDriver {
                 message: "this node listens on no port, so it has no peers".to_owned(),
             });
         };
+        let chain = self.calls.chain(TurnOf {
+            trace: turn.options.trace,
+            agent: &self.own_name,
+            prompt: &turn.prompt,
+        });
+        let human: Arc<dyn Human> = Arc::new(Listener(conversation.sink.clone()));
+        if turn.options.occasion == Occasion::LateAnswer {
+            let intents = lan.intents();
+            let taken_up = intents.take_up_in(&turn.session, human.clone(), &turn.cancel);
+            match taken_up.await {
+                Ok(Some(intent)) => return Ok(tell(&intent, &conversation.sink)),
+                Ok(None) => {} // What was asked is over; the words are all there is.
+                Err(error) => {
+                    return Ok(Stop::Failed {
+                        message: engine::chain(&error),
+                    });
+                }
+            }
+        }
         let options = IntentOptions {
             fan_out: self.fan_out,
             session: Some(turn.session),
             context: conversation.said,
-            chain: (self.chain)(&self.own_name, &turn.prompt),
+            chain,
             within: turn.options.timeout,
-            human: Some(Arc::new(Listener(conversation.sink.clone()))),
+            human: Some(human),
             cancel: turn.cancel.clone(),
             ..IntentOptions::default()
         };
@@ -312,6 +328,7 @@ mod tests {
     fn question(text: &str, is_final: bool) -> Question {
         Question {
             text: text.to_owned(),
+            ask: None,
             peer: "nova9".to_owned(),
             is_final,
             is_reversible: false,

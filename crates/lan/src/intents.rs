@@ -4,6 +4,7 @@
 //! it. Questions on the way are answered from rules and context, or wait for the human.
 
 mod again;
+mod late;
 mod leg;
 mod pace;
 mod record;
@@ -20,7 +21,9 @@ use std::{
 use domain::chain::DEPTH_MAX;
 use engine::{Batch, Keep, Note};
 use platform::Tasks;
+use serde::Deserialize;
 use serde_json::json;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -67,6 +70,8 @@ struct Inner {
     pace: Mutex<Pace>,
     /// Intents whose question somebody answers at this moment.
     answering: Mutex<HashSet<String>>,
+    /// Told whenever something has become of an intent.
+    changed: Notify,
 }
 
 /// Who decides: what the owner has set once for all, whoever is there, and agents in their place.
@@ -80,6 +85,17 @@ impl fmt::Debug for Intents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Intents").finish_non_exhaustive()
     }
+}
+
+/// What a human says to a peer that asks.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Reply {
+    pub text: String,
+    /// Whose question it is, where several wait.
+    pub peer: Option<String>,
+    /// The question that the human has seen, as its leg names it; another one is not answered.
+    #[serde(default)]
+    pub ask: Option<String>,
 }
 
 /// How an intent is sent.
@@ -126,6 +142,7 @@ impl Intents {
             sessions,
             pace: Mutex::default(),
             answering: Mutex::default(),
+            changed: Notify::new(),
         };
         Self {
             inner: Arc::new(inner),
@@ -149,17 +166,11 @@ impl Intents {
         task.await.unwrap_or_else(|_| Err(ending()))
     }
 
-    /// Answers the question on which an intent waits. With several, `peer` says whose.
-    pub async fn answer(
-        &self,
-        id: &str,
-        peer: Option<&str>,
-        answer: &str,
-    ) -> Result<Intent, LanError> {
+    /// Answers the question on which an intent waits.
+    pub async fn answer(&self, id: &str, reply: Reply) -> Result<Intent, LanError> {
         let (intents, id) = (self.clone(), id.to_owned());
-        let (peer, answer) = (peer.map(str::to_owned), answer.to_owned());
         let task = self.inner.tasks.spawn(|stop| async move {
-            let work = intents.answer_now(&id, peer.as_deref(), &answer);
+            let work = intents.answer_now(&id, &reply);
             stop.run_until_cancelled(work)
                 .await
                 .unwrap_or_else(|| Err(ending()))
@@ -383,12 +394,9 @@ impl Intents {
         }
     }
 
-    async fn answer_now(
-        &self,
-        id: &str,
-        peer: Option<&str>,
-        answer: &str,
-    ) -> Result<Intent, LanError> {
+    async fn answer_now(&self, id: &str, reply: &Reply) -> Result<Intent, LanError> {
+        let Reply { text, peer, ask } = reply;
+        let (answer, peer, meant) = (text.as_str(), peer.as_deref(), ask.as_deref());
         let _answering = self.begin_answer(id)?;
         let mut intent = self.show(id).await?;
         let peer = peer.map(|said| self.inner.peers.find(said)).transpose()?;
@@ -410,9 +418,11 @@ impl Intents {
         };
         let peer = self.inner.peers.get(&leg.peer)?;
         let client = self.inner.peers.client(&peer)?;
-        let question = leg.question.take().unwrap_or_default();
+        if meant.is_some_and(|meant| leg.ask.as_deref() != Some(meant)) {
+            return Err(not_used(leg.question.as_deref()));
+        }
         let answered = Answered {
-            question,
+            question: leg.question.clone().unwrap_or_default(),
             answer: answer.to_owned(),
             by: AnsweredBy::Human,
             confidence: 1.0,
@@ -424,16 +434,15 @@ impl Intents {
         if let Some(main) = &intent.session {
             self.inner.sessions.add(main, leg).await?;
         }
-        if went_on == WentOn::ByItself {
-            intent.settle();
-            self.keep(&intent, "intent.looked-at").await?;
-            return Err(LanError::Invalid {
-                what: "the question was answered or over already, so this answer was not used; \
-                       `agentcraft journal --kind intent.` tells what happened"
-                    .to_owned(),
-            });
+        match went_on {
+            WentOn::WithTheAnswer => intent.context = context,
+            WentOn::ByItself | WentOn::ToAnotherQuestion => {
+                let asked = leg.question.clone();
+                intent.settle();
+                self.keep(&intent, "intent.looked-at").await?;
+                return Err(not_used(asked.as_deref()));
+            }
         }
-        intent.context = context;
         intent.settle();
         self.keep(&intent, "intent.answered-by-human").await?;
         Ok(intent)
@@ -478,6 +487,7 @@ impl Intents {
         batch.note(note);
         Self::forget_legs(intent, &mut batch);
         self.inner.peers.records().write_all(batch).await?;
+        self.inner.changed.notify_waiters();
         Ok(())
     }
 
@@ -555,6 +565,18 @@ fn is_in(chain: &[String], peer: &Peer) -> bool {
         name: peer.name().to_owned(),
     };
     chain.iter().any(|id| node.is(id))
+}
+
+/// An answer to what is not asked any more; with what is asked now.
+fn not_used(asked: Option<&str>) -> LanError {
+    let now = asked.map(|asked| format!("; it asks now: {asked}"));
+    let way_on = "; `agentcraft journal --kind intent.` tells what happened".to_owned();
+    LanError::Invalid {
+        what: format!(
+            "the question was answered or over already, so this answer was not used{}",
+            now.unwrap_or(way_on)
+        ),
+    }
 }
 
 fn ending() -> LanError {

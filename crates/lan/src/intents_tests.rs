@@ -11,6 +11,13 @@ use crate::{
 const RADIO: &[(&str, &str)] = &[("radio", "电台搜索与播放控制 plays radio stations")];
 const NEWS: &[(&str, &str)] = &[("news_digest", "搜索新闻并生成翻译摘要")];
 
+fn said(text: &str) -> Reply {
+    Reply {
+        text: text.to_owned(),
+        ..Reply::default()
+    }
+}
+
 async fn with_human(answer: Option<&'static str>) -> (TestNode, Arc<FakeHuman>) {
     let human = Arc::new(FakeHuman {
         answer,
@@ -272,13 +279,13 @@ async fn an_intent_waits_for_a_human_who_is_away_and_goes_on_when_they_answer() 
     assert_eq!(waiting.status, IntentStatus::Awaiting);
     assert_eq!(waiting.legs[0].question.as_deref(), Some("要整理哪几条？"));
     assert!(waiting.legs[0].asked_because.is_some());
-    let done = intents.answer(&waiting.id, None, "前三条").await.unwrap();
+    let done = intents.answer(&waiting.id, said("前三条")).await.unwrap();
     assert_eq!(
         (done.status, done.legs[0].text.as_str()),
         (IntentStatus::Completed, "did: 前三条")
     );
     assert_eq!(done.legs[0].answers[0].by, AnsweredBy::Human);
-    let again = intents.answer(&waiting.id, None, "x").await;
+    let again = intents.answer(&waiting.id, said("x")).await;
     assert!(matches!(again, Err(LanError::Invalid { .. })));
 }
 
@@ -475,12 +482,12 @@ async fn two_answers_to_one_question_are_not_both_taken() {
     let sent = intents.send("关注乌克兰局势", IntentOptions::default());
     let waiting = sent.await.unwrap();
     let first = intents.begin_answer(&waiting.id).unwrap();
-    let second = intents.answer(&waiting.id, None, "x").await.unwrap_err();
+    let second = intents.answer(&waiting.id, said("x")).await.unwrap_err();
     assert!(second.to_string().contains("answering this already"));
     drop(first);
     // Somebody at the peer was quicker.
     peer.answers("前两条");
-    let late = intents.answer(&waiting.id, None, "前三条").await;
+    let late = intents.answer(&waiting.id, said("前三条")).await;
     assert!(late.unwrap_err().to_string().contains("was not used"));
     assert_eq!(peer.answered().as_deref(), Some("前两条"));
     let told = intents.show(&waiting.id).await.unwrap();
@@ -526,4 +533,93 @@ async fn where_work_goes_on_is_known_before_it_is_done() {
     let known = intents.show(id).await.unwrap();
     assert_eq!(known.status, IntentStatus::Working);
     sending.abort();
+}
+
+#[tokio::test]
+async fn an_answer_to_one_question_never_answers_another() {
+    let node = TestNode::plain().await;
+    let list = json!({ "ask": "ask-1-1" });
+    let peer = FakePeer::start("nova9", RADIO, Manner::Asks("list the radios?", list)).await;
+    node.knows(&peer).await;
+    let intents = node.lan.intents();
+    let waiting = intents.send("radio", IntentOptions::default()).await;
+    let id = waiting.unwrap().id;
+    // Somebody else answers, and the run asks something else.
+    peer.asks("delete the radios?", json!({ "ask": "ask-1-2" }));
+    let refused = intents.answer(&id, said("yes")).await.unwrap_err();
+    let words = refused.to_string();
+    assert!(words.contains("not used") && words.contains("delete the radios?"));
+    assert_eq!(peer.answered(), None);
+    let now = intents.show(&id).await.unwrap();
+    assert_eq!(now.status, IntentStatus::Awaiting);
+    assert_eq!(now.legs[0].question.as_deref(), Some("delete the radios?"));
+    // Who has the first question before them still cannot answer the second.
+    let late = Reply {
+        ask: Some("ask-1-1".to_owned()),
+        ..said("yes")
+    };
+    intents.answer(&id, late).await.unwrap_err();
+    assert_eq!(peer.answered(), None);
+    let done = intents.answer(&id, said("no")).await.unwrap();
+    assert_eq!(done.legs[0].answers[0].question, "delete the radios?");
+    assert_eq!(done.legs[0].text, "did: no");
+    assert_eq!(peer.meant().as_deref(), Some("ask-1-2"));
+}
+
+#[tokio::test]
+async fn an_answer_that_the_peer_cannot_take_is_asked_of_the_human() {
+    let rule = AnswerRule {
+        question: vec!["paper".to_owned()],
+        answer: "whatever you like".to_owned(),
+        peer: None,
+    };
+    let setup = Setup {
+        name: "desk",
+        rules: vec![rule],
+        ..Setup::default()
+    };
+    let node = TestNode::start(setup).await;
+    let peer = FakePeer::start("nova9", RADIO, Manner::Asks("which paper?", Value::Null)).await;
+    peer.takes("A4");
+    node.knows(&peer).await;
+    let intents = node.lan.intents();
+    let sent = intents.send("radio", IntentOptions::default()).await;
+    let waiting = sent.unwrap();
+    let leg = &waiting.legs[0];
+    assert_eq!(waiting.status, IntentStatus::Awaiting);
+    assert_eq!(leg.question.as_deref(), Some("which paper?"));
+    assert!(leg.asked_because.as_ref().unwrap().contains("say A4"));
+    assert_eq!(leg.answers, []);
+    let done = intents.answer(&waiting.id, said("A4")).await.unwrap();
+    assert_eq!(done.legs[0].text, "did: A4");
+}
+
+/// Thinks for longer than the peer may work.
+struct Thinker;
+
+const WORK: Duration = Duration::from_secs(2);
+
+impl Human for Thinker {
+    fn ask(&self, _: crate::Question) -> crate::PortFuture<Option<String>> {
+        Box::pin(async {
+            tokio::time::sleep(WORK + Duration::from_millis(50)).await;
+            Some("A4".to_owned())
+        })
+    }
+
+    fn tell(&self, _: String) {}
+}
+
+#[tokio::test]
+async fn the_time_of_a_peer_stands_still_while_the_human_thinks() {
+    let node = TestNode::plain().await;
+    let peer = FakePeer::start("nova9", RADIO, Manner::Asks("which paper?", Value::Null)).await;
+    node.knows(&peer).await;
+    let options = IntentOptions {
+        human: Some(Arc::new(Thinker)),
+        within: Some(WORK),
+        ..IntentOptions::default()
+    };
+    let done = node.lan.intents().send("radio", options).await.unwrap();
+    assert_eq!(done.legs[0].text, "did: A4");
 }

@@ -32,12 +32,12 @@ mod test_support;
 pub use answers::{AnswerRule, AnsweredBy, Choice, Decision, Question, decide};
 pub use client::ClientError;
 pub use discovery::Discovery;
-pub use driver::{ChainOf, Joined};
+pub use driver::Joined;
 pub use error::LanError;
 pub use forge::{Forge, ForgeError, Forged};
 pub use intents::{
     Answered, Intent, IntentOptions, IntentStatus, Intents, Leg, LegError, LegStatus,
-    RemoteSession, RemoteSessions, Tried,
+    RemoteSession, RemoteSessions, Reply, Tried,
 };
 pub use lan::{Lan, LanConfig, Ports};
 pub use pairing::{Asked, Grant, Hours, Pairing, RequestView, StandingStatus};

@@ -3,6 +3,7 @@
 //! A peer that goes is marked, never deleted. Every change is kept before it is shown.
 
 mod contact;
+mod meetings;
 mod room;
 
 pub use contact::Ping;
@@ -28,6 +29,7 @@ use crate::{
     peer::{Origin, Paired, Peer, PeerView, Status, alias, counted_alias, longer_alias, now},
     rank::{Index, Skill},
 };
+use meetings::Meetings;
 
 /// A household or an office; beyond it somebody makes peers up.
 pub const PEERS_MAX: usize = 1024;
@@ -58,6 +60,8 @@ struct Inner {
     /// Changes are kept one after the other.
     gate: tokio::sync::Mutex<()>,
     contacts: Semaphore,
+    /// Those who have never answered have turns of their own.
+    meetings: Meetings,
     /// By peer: the connections that are open, and for which address.
     clients: Mutex<HashMap<String, (Address, Client)>>,
     /// Connections to whoever is known by no certificate of its own. One for all: reading what the machine trusts is no trifle.
@@ -118,6 +122,7 @@ impl Peers {
             index: Mutex::default(),
             gate: tokio::sync::Mutex::default(),
             contacts: Semaphore::new(CONTACTS_MAX),
+            meetings: Meetings::new(),
             clients: Mutex::default(),
             plain: OnceLock::new(),
             changes: watch::Sender::new(0),

@@ -343,3 +343,39 @@ async fn who_was_chosen_finds_room_among_those_that_were_only_found() {
     );
     assert_eq!(peers.list().len(), PEERS_MAX);
 }
+
+#[tokio::test]
+async fn nodes_that_are_made_up_hold_up_nobody() {
+    let node = TestNode::plain().await;
+    // It accepts, and says nothing for as long as the test lasts.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let sighting = |agent_id: &str, url: String| Sighting {
+        agent_id: agent_id.to_owned(),
+        name: agent_id.to_owned(),
+        version: None,
+        url,
+    };
+    for number in 0..60 {
+        let made_up = sighting(
+            &format!("made-up-{number}"),
+            format!("http://localhost:{port}"),
+        );
+        let peers = node.lan.peers().clone();
+        node.tasks
+            .spawn(|_| async move { peers.sighted(made_up).await });
+    }
+    // Each has been announced before the one that is there is.
+    while node.lan.peers().list().len() < 60 {
+        tokio::task::yield_now().await;
+    }
+    let there = FakePeer::start("nova9", &[("radio", "plays")], Manner::Does("ok")).await;
+    let found = node
+        .lan
+        .peers()
+        .sighted(sighting(&there.id, there.url.clone()));
+    let within = std::time::Duration::from_secs(20);
+    tokio::time::timeout(within, found).await.unwrap();
+    let shown = node.lan.peers().show(&there.id).unwrap();
+    assert_eq!(shown.status, Status::Online);
+}

@@ -204,16 +204,9 @@ async fn intent(State(lan): State<Lan>, who: Who, Path(id): Path<String>) -> Ans
     told(lan.intents().show(&id).await?)
 }
 
-#[derive(Deserialize)]
-struct Reply {
-    text: String,
-    peer: Option<String>,
-}
-
 async fn answer(State(lan): State<Lan>, who: Who, Path(id): Path<String>, body: Bytes) -> Answer {
     check(&who)?;
-    let Reply { text, peer } = read(&body)?;
-    told(lan.intents().answer(&id, peer.as_deref(), &text).await?)
+    told(lan.intents().answer(&id, read(&body)?).await?)
 }
 
 async fn trees(State(lan): State<Lan>, who: Who) -> Answer {
@@ -339,6 +332,9 @@ fn hint(error: &LanError) -> (Option<String>, Option<Value>) {
             details,
             ..
         }) => (suggestion.clone(), details.as_deref().cloned()),
+        LanError::Peer(error) if error.is_about_certificate() => {
+            fixed("it signed its certificate itself: `agentcraft peer pair URL`")
+        }
         LanError::Peer(_) => fixed("look whether the peer is on and can be reached"),
         LanError::NoPeer { .. }
         | LanError::Ambiguous { .. }

@@ -162,6 +162,17 @@ impl Guard {
         }
     }
 
+    /// What a stranger is told. One who hammers fills no journal.
+    fn turn_away(&self, act: Act<'_>, refusal: Refusal) -> Refusal {
+        match self.strangers.take(act.from, Instant::now()) {
+            Ok(()) => {
+                self.audit.refused(act, refusal.code());
+                refusal
+            }
+            Err(after) => Refusal::TooMany { after },
+        }
+    }
+
     fn count(&self, caller: Option<&Caller>, from: IpAddr) -> Result<(), Refusal> {
         let now = Instant::now();
         let counted = match caller {
@@ -195,18 +206,11 @@ pub(crate) async fn guard(
     let (caller, token) = match guard.admit(&request, from) {
         Ok(admitted) => admitted.unzip(),
         Err(refusal) => {
-            // A stranger who hammers fills no journal.
-            let answer = match guard.strangers.take(&from_text, Instant::now()) {
-                Ok(()) => {
-                    guard.audit.refused(act("nobody"), refusal.code());
-                    match refusal {
-                        Refusal::NoToken | Refusal::BadToken if wants_page => {
-                            welcome::page(refusal.status(), welcome::NOT_LOGGED_IN)
-                        }
-                        refusal => refusal.into_response(),
-                    }
+            let answer = match guard.turn_away(act("nobody"), refusal) {
+                Refusal::NoToken | Refusal::BadToken if wants_page => {
+                    welcome::page(StatusCode::UNAUTHORIZED, welcome::NOT_LOGGED_IN)
                 }
-                Err(after) => Refusal::TooMany { after }.into_response(),
+                refusal => refusal.into_response(),
             };
             return body::unread(request, answer).await;
         }
@@ -215,6 +219,7 @@ pub(crate) async fn guard(
     if !is_continued && let Err(refusal) = guard.count(caller.as_ref(), from) {
         return body::unread(request, refusal.into_response()).await;
     }
+    let is_stranger = caller.is_none();
     let who = caller
         .as_ref()
         .map_or("nobody".to_owned(), |caller| caller.name.clone());
@@ -236,9 +241,13 @@ pub(crate) async fn guard(
     {
         return Refusal::TooMany { after }.into_response();
     }
-    if status == StatusCode::FORBIDDEN || status == StatusCode::UNAUTHORIZED {
+    let is_refused = status == StatusCode::FORBIDDEN || status == StatusCode::UNAUTHORIZED;
+    let is_act = !is_safe(&method) && !is_continued;
+    // A path is open to those who hammer too, and they fill no journal.
+    let is_told = || !is_stranger || guard.strangers.take(&from_text, Instant::now()).is_ok();
+    if is_refused && is_told() {
         guard.audit.refused(act(&who), status.as_str());
-    } else if !is_safe(&method) && !is_continued {
+    } else if is_act && !is_refused && is_told() {
         guard.audit.call(act(&who), status.as_u16());
     }
     match status {

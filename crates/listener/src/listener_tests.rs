@@ -599,3 +599,33 @@ async fn the_messages_of_a_polling_session_are_neither_counted_nor_written_down(
     assert_eq!(calls.len(), 1, "{calls:?}");
     scene.engine.shutdown().await;
 }
+
+#[tokio::test]
+async fn who_hammers_an_open_path_fills_no_journal() {
+    const ASKED: usize = 300;
+    let scene = Scene::new().await;
+    let url = scene.serve(loopback(Trust::Tokens, Tls::Off)).await;
+    let mut growth = scene.engine.journal_growth();
+    let stranger = client();
+    for _ in 0..ASKED {
+        let asked = stranger.post(format!("{url}/socket.io/")).send();
+        asked.await.unwrap();
+    }
+    let owner = client().post(format!("{url}/who"));
+    let asked = owner.bearer_auth(scene.owner()).send();
+    asked.await.unwrap();
+    // Lines are written in their order, so the owner's comes last.
+    let lines = async {
+        loop {
+            let calls = scene.journal("audit.call").await;
+            if calls.iter().any(|call| call.contains("\"who\":\"owner\"")) {
+                return calls;
+            }
+            growth.changed().await.unwrap();
+        }
+    };
+    let calls = tokio::time::timeout(PATIENCE, lines).await.unwrap();
+    let strangers = calls.iter().filter(|call| call.contains("nobody")).count();
+    assert!((1..ASKED / 2).contains(&strangers), "{strangers}");
+    scene.engine.shutdown().await;
+}

@@ -58,6 +58,16 @@ impl ClientError {
         self.status() == Some(410)
     }
 
+    /// It is there, and showed a certificate that nobody we trust has signed: it was made by the node itself.
+    pub fn is_about_certificate(&self) -> bool {
+        match self {
+            Self::Unreachable { why, .. } | Self::Lost { why, .. } => {
+                why.contains("UnknownIssuer") || why.contains("invalid peer certificate")
+            }
+            Self::Address { .. } | Self::Refused { .. } | Self::Protocol { .. } => false,
+        }
+    }
+
     pub fn is_not_found(&self) -> bool {
         self.status() == Some(404)
     }

@@ -292,6 +292,28 @@ impl History {
         Ok(found.map(|row| row.id))
     }
 
+    /// The latest run of a conversation that came to no good end and that nobody works on: it may go on where it asked.
+    pub(crate) async fn left_in(&self, talk: &str) -> Result<Option<String>, EngineError> {
+        const LOOKED_AT_MAX: u32 = 10_000;
+        let rows = self
+            .records
+            .list::<Kept>(KIND, Which::All, None, LOOKED_AT_MAX);
+        let is_done = |kept: &Kept| {
+            let outcome = kept.finish.as_ref().map(|finish| finish.outcome);
+            outcome == Some(Outcome::Succeeded)
+        };
+        let its = rows.await?.into_iter().filter(|row| {
+            let kept = &row.value;
+            kept.talk.as_deref() == Some(talk) && kept.caller.is_none()
+        });
+        let latest = its.max_by_key(|row| row.value.started_at);
+        let left = latest.filter(|row| {
+            let kept = &row.value;
+            !is_done(kept) && (kept.finish.is_some() || !kept.worker.is_there())
+        });
+        Ok(left.map(|row| row.id))
+    }
+
     /// The run that a step had begun before it was interrupted, whatever became of it.
     pub(crate) async fn called_by(
         &self,

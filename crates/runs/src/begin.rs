@@ -8,12 +8,12 @@ use domain::{
     turn::TurnId,
 };
 use engine::{
-    Answers, AttachAs, Batch, CreateSession, EventReader, FirstTurn, Loan, Prompt, Sessions, Start,
-    TurnOptions,
+    Answers, AttachAs, Batch, CallGuard, CreateSession, EventReader, FirstTurn, Loan, Occasion,
+    Prompt, Sessions, Start, TurnOf, TurnOptions,
 };
 use platform::files::Fingerprint;
 
-use crate::{calls::CallGuard, error::RunsError, node::Runs, record::RunRecord};
+use crate::{beside::Presence, error::RunsError, node::Runs, record::RunRecord};
 
 /// A turn that was asked for.
 #[derive(Debug)]
@@ -23,6 +23,7 @@ pub(crate) struct Begun {
     pub(crate) reader: EventReader,
     pub(crate) workspace: String,
     pub(crate) before: Option<Fingerprint>,
+    pub(crate) presence: Presence,
     /// Held as long as the turn lasts.
     pub(crate) _held: Held,
 }
@@ -53,6 +54,7 @@ impl Runs {
         &self,
         record: &RunRecord,
         prompt: String,
+        occasion: Occasion,
         conversation: Conversation,
     ) -> Result<Begun, RunsError> {
         let agent = &record.agent;
@@ -67,15 +69,19 @@ impl Runs {
             answers: Answers::Everything,
         };
         let workspace = self.engine().agent(agent.as_str())?.workspace_dir.clone();
+        let presence = self.at_work().enter(agent, &record.caller);
         let before = self.look_at(&workspace).await;
-        let call = self
-            .config()
-            .calls
-            .enter(agent.as_str(), &prompt, record.chain.clone());
+        let turn = TurnOf {
+            trace: record.trace,
+            agent: agent.as_str(),
+            prompt: &prompt,
+        };
+        let call = self.config().calls.enter(turn, record.chain.clone());
         let asked = Prompt {
             text: prompt,
             options: TurnOptions {
                 trace: record.trace,
+                occasion,
                 ..TurnOptions::default()
             },
             when_busy: WhenBusy::Queue,
@@ -104,6 +110,7 @@ impl Runs {
             reader,
             workspace,
             before,
+            presence,
             _held: Held {
                 _loan: loan,
                 _call: call,

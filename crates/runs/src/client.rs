@@ -114,6 +114,23 @@ impl Client {
         }
     }
 
+    /// The run of a session that is not over, as far as the node tells it.
+    pub async fn active_run(&self, session: &str) -> Result<Option<String>, ClientError> {
+        #[derive(serde::Deserialize)]
+        struct Descriptor {
+            #[serde(default)]
+            active_run: Option<String>,
+        }
+        let path = format!("/sessions/{session}");
+        let descriptor: Descriptor = self.get_json(&path).await?;
+        Ok(descriptor.active_run)
+    }
+
+    /// Follows a run that there is, from its beginning.
+    pub fn follow(&self, run: &str) -> RunStream {
+        RunStream::of(self.clone(), run)
+    }
+
     /// Begins a run and follows it; `chain` is who has called whom until here, `trace` what all of it belongs to.
     pub async fn run(
         &self,
@@ -138,18 +155,23 @@ impl Client {
         Ok(RunStream::new(self.clone(), response, id, 0))
     }
 
-    /// Answers what a run awaits, and follows it on; `seen` is how many events were seen of it.
+    /// Answers what a run awaits, and follows it on; `ask` is the question that is meant, where the run has told it,
+    /// and `seen` is how many events were seen of it.
     pub async fn resume(
         &self,
         run: &str,
+        ask: Option<&str>,
         message: Message,
         seen: u64,
     ) -> Result<RunStream, ClientError> {
-        let body = json!({
+        let mut body = json!({
             "run_id": run,
             "await_resume": { "type": "message", "message": message },
             "mode": "stream",
         });
+        if let Some(ask) = ask {
+            body["ask"] = Value::from(ask);
+        }
         let request = self.request(Method::POST, &format!("/runs/{run}"));
         let response = self.send(request.json(&body)).await?;
         let id = Some(run.to_owned());

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, path::PathBuf, sync::Arc, time::Duration};
 use domain::run::Limits;
 use wire::runs::Capability;
 
-use crate::Calls;
+use engine::Calls;
 
 /// Everything the runs API must know of the node.
 #[derive(Debug, Clone)]

@@ -82,6 +82,9 @@ impl Runs {
         if let Some(known) = self.known_key(&around).await? {
             return Ok(Created::Known(Box::new(known)));
         }
+        // What is refused anyway leaves nothing in the exchange.
+        self.session_of(&create, &agent, &around).await?;
+        drop(self.place()?);
         // What may take long comes before the gate, and the gate looks again.
         let earlier = self.earlier(&create).await?;
         let prompt = self

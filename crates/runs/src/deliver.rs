@@ -1,6 +1,6 @@
 //! Deliverables: files that a run has left in the workspace, and words that are too long to be sent inline.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 use bytes::Bytes;
 use domain::Name;
@@ -14,7 +14,7 @@ use wire::runs::Part;
 use crate::{
     exchange::{Label, readable_name},
     node::Runs,
-    record,
+    record::{self, RunRecord},
 };
 
 /// Text that is sent inline; longer text is handed over in the exchange.
@@ -32,6 +32,14 @@ const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Folders that say nothing about the work.
 const SKIPPED: [&str; 5] = [".git", ".agentcraft", "node_modules", "target", ".venv"];
 
+/// What a run may hand over of what has changed since.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Changes<'a> {
+    pub(crate) before: &'a Fingerprint,
+    /// Only these, where others may have changed the rest.
+    pub(crate) mine: Option<&'a BTreeSet<String>>,
+}
+
 impl Runs {
     /// What lies in the workspace before the work.
     pub(crate) async fn look_at(&self, workspace: &str) -> Option<Fingerprint> {
@@ -45,21 +53,28 @@ impl Runs {
     /// Hands over the files that are new or changed since, and gives a part for each.
     pub(crate) async fn deliver_files(
         &self,
-        agent: &Name,
+        record: &RunRecord,
         workspace: &str,
-        before: &Fingerprint,
-        owner: &str,
-        base: &str,
+        changes: Changes<'_>,
     ) -> Vec<Part> {
+        let (agent, owner, base) = (&record.agent, &record.caller, &record.base);
         let Some(after) = self.look_at(workspace).await else {
             return Vec::new();
         };
-        let changed: Vec<String> = after
+        let changed = after
             .iter()
-            .filter(|(path, print)| !is_hidden(path) && before.get(*path) != Some(print))
-            .map(|(path, _)| path.clone())
-            .collect();
+            .filter(|(path, print)| !is_hidden(path) && changes.before.get(*path) != Some(print))
+            .map(|(path, _)| path.clone());
+        let is_mine = |path: &String| changes.mine.is_none_or(|mine| mine.contains(path));
+        let (changed, others): (Vec<String>, Vec<String>) = changed.partition(is_mine);
         let (mut parts, mut left) = (Vec::new(), Vec::new());
+        if !others.is_empty() {
+            // What they are called is nobody's business but their owner's.
+            let count = others.len();
+            left.push(format!(
+                "{count} changed while the agent worked for somebody else too, and may be theirs"
+            ));
+        }
         if changed.len() > FILES_MAX {
             let more = changed.len() - FILES_MAX;
             left.push(format!("{more} files beyond the first {FILES_MAX}"));

@@ -44,6 +44,8 @@ pub(crate) enum RunsError {
     Chain { refusal: chain::Refusal },
     #[error("{refusal}")]
     Refused { id: String, refusal: run::Refusal },
+    #[error("the run asks something else by now, so this answer was not used")]
+    OtherAsk { id: String },
     #[error("that is no answer to what the run asks: {how}")]
     WrongAnswer { id: String, how: String },
     #[error("this Idempotency-Key was used for another request")]
@@ -96,6 +98,7 @@ impl RunsError {
             Self::SessionMismatch
             | Self::SessionOfOther { .. }
             | Self::SessionBusy { .. }
+            | Self::OtherAsk { .. }
             | Self::KeyReused => StatusCode::CONFLICT,
             Self::Refused { refusal, .. } => refused_status(refusal),
             Self::TimedOut { .. } => StatusCode::REQUEST_TIMEOUT,
@@ -138,6 +141,7 @@ impl RunsError {
                 run::Refusal::Over { .. } => "run_is_over",
                 run::Refusal::OutOfOrder { .. } => "out_of_order",
             },
+            Self::OtherAsk { .. } => "other_question",
             Self::WrongAnswer { .. } => "wrong_answer",
             Self::KeyReused => "idempotency_key_reused",
             Self::TimedOut { failure, .. } => &failure.code,
@@ -169,7 +173,9 @@ impl RunsError {
             Self::SessionOfOther { .. } => "begin a new session with this agent",
             Self::SessionBusy { .. } => "wait for that run, resume it or cancel it",
             Self::Chain { .. } => "do the work here, or ask another agent",
-            Self::Refused { .. } => "GET /runs/{run_id} tells how the run stands",
+            Self::Refused { .. } | Self::OtherAsk { .. } => {
+                "GET /runs/{run_id} tells how the run stands"
+            }
             Self::WrongAnswer { .. } => "answer with one of the options that await lists",
             Self::KeyReused => "use a new key for a new request",
             Self::TimedOut { failure, .. } => &failure.suggestion,
@@ -211,6 +217,7 @@ impl RunsError {
     fn run_id(&self) -> Option<&str> {
         match self {
             Self::Refused { id, .. }
+            | Self::OtherAsk { id }
             | Self::WrongAnswer { id, .. }
             | Self::TimedOut { id, .. }
             | Self::RunNotFound { id } => Some(id),

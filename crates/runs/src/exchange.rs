@@ -132,7 +132,8 @@ impl Exchange {
     /// Keeps bytes that are at hand.
     pub(crate) async fn put(&self, label: Label, bytes: Bytes) -> Result<Resource, ExchangeError> {
         let size = bytes.len() as u64;
-        self.check_room(size)?;
+        let mut room = Room::new(self);
+        room.grow(size)?;
         let hash = hex(&Sha256::digest(&bytes));
         let _gate = self.gate().await;
         let Some((loose, _held)) = self.begin_object(&hash).await? else {
@@ -198,7 +199,8 @@ impl Exchange {
     ) -> Result<Resource, ExchangeError> {
         let mut incoming = Loose::incoming();
         let (upload, _held) = self.begin_upload(&mut incoming).await?;
-        let taken = self.take_in(upload, bytes).await;
+        let mut room = Room::new(self);
+        let taken = self.take_in(upload, bytes, &mut room).await;
         let result = match taken {
             Ok((hash, _)) if said.as_ref().is_some_and(|said| *said != hash) => {
                 let said = said.unwrap_or_default();
@@ -253,18 +255,16 @@ impl Exchange {
         &self,
         upload: Box<dyn MultipartUpload>,
         mut bytes: impl Stream<Item = Result<Bytes, E>> + Unpin,
+        room: &mut Room<'_>,
     ) -> Result<(String, u64), ExchangeError> {
         let mut upload = WriteMultipart::new(upload);
-        let (mut hash, mut size) = (Sha256::new(), 0_u64);
+        let mut hash = Sha256::new();
         while let Some(chunk) = bytes.next().await {
             let checked = chunk
                 .map_err(|error| ExchangeError::BrokenOff {
                     why: error.to_string(),
                 })
-                .and_then(|chunk| {
-                    size += chunk.len() as u64;
-                    self.check_room(size).map(|()| chunk)
-                });
+                .and_then(|chunk| room.grow(chunk.len() as u64).map(|()| chunk));
             let chunk = match checked {
                 Ok(chunk) => chunk,
                 Err(error) => {
@@ -278,7 +278,7 @@ impl Exchange {
             upload.put(chunk);
         }
         upload.finish().await.map_err(failed_to_write)?;
-        Ok((hex(&hash.finalize()), size))
+        Ok((hex(&hash.finalize()), room.size))
     }
 
     /// From here on it is meant; `loose` is what was only on its way here until now.
@@ -322,15 +322,7 @@ impl Exchange {
     }
 
     fn check_room(&self, size: u64) -> Result<(), ExchangeError> {
-        let (max, quota) = (self.inner.config.object_max, self.inner.config.quota);
-        if size > max {
-            return Err(ExchangeError::TooLarge { max });
-        }
-        let used = self.usage().bytes();
-        if used.saturating_add(size) > quota {
-            return Err(ExchangeError::Full { used, quota });
-        }
-        Ok(())
+        Room::new(self).grow(size)
     }
 
     /// A resource that has not expired.
@@ -418,4 +410,40 @@ fn failed_to_write(source: object_store::Error) -> ExchangeError {
 fn bounds(range: &std::ops::Range<u64>) -> std::ops::Range<usize> {
     let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
     place(range.start)..place(range.end)
+}
+
+/// Room for bytes that come, until this is dropped; by then they are kept, or given up.
+#[derive(Debug)]
+struct Room<'a> {
+    exchange: &'a Exchange,
+    size: u64,
+}
+
+impl<'a> Room<'a> {
+    fn new(exchange: &'a Exchange) -> Self {
+        Self { exchange, size: 0 }
+    }
+
+    /// Room for more, if there is any; whatever others bring counts too.
+    fn grow(&mut self, more: u64) -> Result<(), ExchangeError> {
+        let config = &self.exchange.inner.config;
+        let (max, quota) = (config.object_max, config.quota);
+        if self.size.saturating_add(more) > max {
+            return Err(ExchangeError::TooLarge { max });
+        }
+        let mut usage = self.exchange.usage();
+        let used = usage.bytes();
+        if used.saturating_add(more) > quota {
+            return Err(ExchangeError::Full { used, quota });
+        }
+        usage.comes(more);
+        self.size += more;
+        Ok(())
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.exchange.usage().has_come(self.size);
+    }
 }

@@ -5,7 +5,7 @@
 
 mod awaits;
 mod begin;
-mod calls;
+mod beside;
 pub mod client;
 mod config;
 mod create;
@@ -29,7 +29,6 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-pub use calls::Calls;
 pub use config::{
     ANSWER, Capabilities, Dropbox, ExchangeConfig, Place, PublicAgents, RunsConfig, S3,
     SESSION_TTL, WORK,

@@ -8,12 +8,16 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use domain::run::{Effect, Status};
+use domain::{
+    Name,
+    run::{Effect, Status},
+};
 use engine::{Engine, EngineError, Records};
 use platform::Tasks;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, mpsc, watch};
 
 use crate::{
+    beside::AtWork,
     config::RunsConfig,
     error::RunsError,
     exchange::{Exchange, ExchangeError},
@@ -47,6 +51,8 @@ struct Inner {
     places: Arc<Semaphore>,
     /// Those among them that await, the oldest first.
     held: Mutex<VecDeque<String>>,
+    /// Whose turns go on in which workspace.
+    at_work: AtWork,
     /// One creation or taking up at a time: the same key or session must not begin two runs.
     gate: Semaphore,
 }
@@ -83,6 +89,7 @@ impl Runs {
                 live: Mutex::default(),
                 places: Arc::new(Semaphore::new(LIVE_MAX)),
                 held: Mutex::default(),
+                at_work: AtWork::default(),
                 gate: Semaphore::new(1),
             }),
         };
@@ -114,18 +121,33 @@ impl Runs {
         let mut held = self.held();
         held.push_back(id.to_owned());
         let surplus = held.len().saturating_sub(HELD_MAX);
-        let oldest: Vec<String> = held.drain(..surplus).collect();
+        // They stay in the list until they are at rest: one that could not be put down is told again.
+        let oldest: Vec<String> = held.iter().take(surplus).cloned().collect();
         drop(held);
         for id in oldest {
-            if let Some(handle) = self.handle(&id) {
-                let _ = handle.commands.try_send(Command::PutDown); // A run that is being asked something is no idle one.
+            match self.handle(&id) {
+                // A run that is being asked something is no idle one.
+                Some(handle) => drop(handle.commands.try_send(Command::PutDown)),
+                None => self.release(&id),
             }
         }
+    }
+
+    /// Whether a run that awaits may give up its turn. Where the work outlives the turn, its end would be the end of
+    /// the work: a workflow would be cancelled, and so would the run of another node.
+    pub(crate) fn may_put_down(&self, agent: &Name) -> bool {
+        const OUTLIVES_ITS_TURN: [&str; 4] = ["workflow", "peer", "a2a", "delegation"];
+        let agent = self.engine().agent(agent.as_str());
+        agent.is_ok_and(|agent| !OUTLIVES_ITS_TURN.contains(&agent.backend_type.as_str()))
     }
 
     /// A run awaits no more.
     pub(crate) fn release(&self, id: &str) {
         self.held().retain(|held| held != id);
+    }
+
+    pub(crate) fn at_work(&self) -> &AtWork {
+        &self.inner.at_work
     }
 
     pub(crate) fn config(&self) -> &RunsConfig {

@@ -10,8 +10,8 @@ use std::{
 
 use domain::turn::{Answer, AskKind, AskOption, EventKind, OptionKind, Stop, ToolCall};
 use engine::{
-    Continuity, Driver, DriverError, DriverFuture, EndpointAgent, OpenSession, Opened, SessionSink,
-    Turn,
+    Calls, Continuity, Driver, DriverError, DriverFuture, EndpointAgent, Occasion, OpenSession,
+    Opened, SessionSink, Turn, TurnOf,
 };
 use platform::files;
 use serde_json::Value;
@@ -19,10 +19,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use wire::runs::{AwaitMetadata, Event, Message, Part, Run, RunMetadata, SessionInline};
 
-use crate::{
-    Calls,
-    client::{self, Client, ClientError, PeerAddress, RunStream},
-};
+use crate::client::{self, Client, ClientError, PeerAddress, RunStream};
 
 /// How long a peer has to end a run that was cancelled.
 const CANCEL_WITHIN: Duration = Duration::from_secs(10);
@@ -110,7 +107,69 @@ impl PeerDriver {
         let sink = sink.ok_or_else(|| DriverError::Protocol {
             what: "the conversation is not open".to_owned(),
         })?;
-        let begun = match self.begin(&turn).await {
+        let left = match turn.options.occasion {
+            Occasion::LateAnswer => self.left(&turn).await.map_err(|error| gone(&error))?,
+            Occasion::Prompt => None,
+        };
+        let (mut stream, mut paused) = match left {
+            Some(left) => left,
+            None => match self.begun(&turn, &sink).await {
+                Ok(stream) => (stream, None),
+                Err(error) => return self.not_begun(error),
+            },
+        };
+        let mut told = Told::default();
+        loop {
+            let followed = match paused.take() {
+                Some(paused) => paused,
+                None => {
+                    let following = self.follow(&mut stream, &sink, &turn.cancel, &mut told);
+                    following.await?
+                }
+            };
+            match followed {
+                Followed::Over(stop) => return Ok(stop),
+                Followed::Awaits { run, ask, kind } => {
+                    let answer = tokio::select! { biased;
+                        () = turn.cancel.cancelled() => Answer::Declined,
+                        answer = sink.ask((*kind).clone(), None) => answer,
+                    };
+                    if turn.cancel.is_cancelled() {
+                        let _ = self.client.cancel(&run).await; // It ends by itself when nobody answers.
+                        return Ok(Stop::Cancelled);
+                    }
+                    let message = Message::new("user", vec![Part::text(words(&kind, &answer))]);
+                    let resumed = self
+                        .client
+                        .resume(&run, ask.as_deref(), message, stream.seen())
+                        .await;
+                    stream = resumed.map_err(|error| gone(&error))?;
+                }
+            }
+        }
+    }
+
+    /// The run at the peer that an earlier turn has left, and what it awaits; nothing if it is over, or the peer does
+    /// not tell.
+    async fn left(
+        &self,
+        turn: &Turn,
+    ) -> Result<Option<(RunStream, Option<Followed>)>, ClientError> {
+        let session = self.session_there(&turn.session);
+        let run = match self.client.active_run(&session).await {
+            Ok(Some(run)) => self.client.read(&run).await?,
+            Ok(None) => return Ok(None),
+            Err(error) if error.is_not_found() || error.is_expired_session() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let stream = self.client.follow(&run.run_id);
+        let paused = (run.status == "awaiting").then(|| awaits(run)).flatten();
+        Ok(Some((stream, paused)))
+    }
+
+    /// The run of this turn; where the peer has forgotten the conversation, in a new one there.
+    async fn begun(&self, turn: &Turn, sink: &SessionSink) -> Result<RunStream, ClientError> {
+        match self.begin(turn).await {
             Err(error) if error.is_expired_session() => {
                 let text = "the peer has forgotten the conversation; this begins a new one there";
                 sink.emit(
@@ -121,40 +180,18 @@ impl PeerDriver {
                 );
                 let fresh = Uuid::new_v4().to_string();
                 self.lock().renewed.insert(turn.session.clone(), fresh);
-                self.begin(&turn).await
+                self.begin(turn).await
             }
             begun => begun,
-        };
-        let mut stream = match begun {
-            Ok(stream) => stream,
-            Err(error) => return self.not_begun(error),
-        };
-        let mut told = Told::default();
-        loop {
-            match self
-                .follow(&mut stream, &sink, &turn.cancel, &mut told)
-                .await?
-            {
-                Followed::Over(stop) => return Ok(stop),
-                Followed::Awaits { run, kind } => {
-                    let answer = tokio::select! { biased;
-                        () = turn.cancel.cancelled() => Answer::Declined,
-                        answer = sink.ask((*kind).clone(), None) => answer,
-                    };
-                    if turn.cancel.is_cancelled() {
-                        let _ = self.client.cancel(&run).await; // It ends by itself when nobody answers.
-                        return Ok(Stop::Cancelled);
-                    }
-                    let message = Message::new("user", vec![Part::text(words(&kind, &answer))]);
-                    let resumed = self.client.resume(&run, message, stream.seen()).await;
-                    stream = resumed.map_err(|error| gone(&error))?;
-                }
-            }
         }
     }
 
     async fn begin(&self, turn: &Turn) -> Result<RunStream, ClientError> {
-        let chain = self.calls.chain(&self.own_name, &turn.prompt);
+        let chain = self.calls.chain(TurnOf {
+            trace: turn.options.trace,
+            agent: &self.own_name,
+            prompt: &turn.prompt,
+        });
         let session = self.session_there(&turn.session);
         let mut create = client::prompt(self.agent.clone(), turn.prompt.clone());
         create.metadata = Some(RunMetadata {
@@ -267,7 +304,12 @@ impl Driver for PeerDriver {
 /// How a stream of events ended.
 enum Followed {
     Over(Stop),
-    Awaits { run: String, kind: Box<AskKind> },
+    Awaits {
+        run: String,
+        /// Which question it is, where the peer says so.
+        ask: Option<String>,
+        kind: Box<AskKind>,
+    },
 }
 
 /// What was passed on of the agent's words.
@@ -292,14 +334,7 @@ fn pass_on(event: Event, sink: &SessionSink, told: &mut Told) -> Option<Followed
             }
             None
         }
-        "run.awaiting" => {
-            let run = event.run?;
-            let kind = Box::new(ask(&run)?);
-            Some(Followed::Awaits {
-                run: run.run_id,
-                kind,
-            })
-        }
+        "run.awaiting" => awaits(event.run?),
         "run.completed" => {
             let run = event.run?;
             // Some servers tell no parts, only the whole at the end.
@@ -323,6 +358,15 @@ fn pass_on(event: Event, sink: &SessionSink, told: &mut Told) -> Option<Followed
         }
         _ => None,
     }
+}
+
+fn awaits(run: Run) -> Option<Followed> {
+    let kind = Box::new(ask(&run)?);
+    Some(Followed::Awaits {
+        ask: run.ask().map(str::to_owned),
+        run: run.run_id,
+        kind,
+    })
 }
 
 /// The words of a part, or where its bytes are.
@@ -353,14 +397,7 @@ fn known_event(generic: Value) -> Option<EventKind> {
 
 /// What a run awaits, as an ask. An act that cannot be undone is a permission, so that no policy answers for a human.
 fn ask(run: &Run) -> Option<AskKind> {
-    let (message, metadata) = match (&run.await_request, &run.awaits) {
-        (Some(request), awaits) => {
-            let beside = awaits.as_ref().and_then(|awaits| awaits.metadata.as_ref());
-            (&request.message, request.metadata.as_ref().or(beside))
-        }
-        (None, Some(awaits)) => (&awaits.message, awaits.metadata.as_ref()),
-        (None, None) => return None,
-    };
+    let (message, metadata) = run.awaited()?;
     let words: Vec<&str> = message.parts.iter().filter_map(Part::as_text).collect();
     let text = words.join("\n");
     let is_final = metadata.is_some_and(AwaitMetadata::is_final);

@@ -216,11 +216,12 @@ async fn resume(
     let body = body.map_err(|_| RunsError::BodyTooLarge)?;
     let asked: Resume = parse(&body)?;
     let mode = asked.mode.unwrap_or_else(|| default_mode(&headers));
+    let ask = asked.ask.clone();
     let messages = said(asked);
     if record.machine.awaits().is_some() {
         check_input(&messages)?;
     }
-    let (handle, seen) = runs.resume(record, messages).await?;
+    let (handle, seen) = runs.resume(record, messages, ask).await?;
     answer(handle, seen, mode).await
 }
 

@@ -186,6 +186,7 @@ impl Runs {
                 Lifetime::Ephemeral => "ephemeral".to_owned(),
                 Lifetime::Persistent => "persistent".to_owned(),
             },
+            active_run: session.active_run.clone(),
         }
     }
 

@@ -8,7 +8,7 @@ mod following;
 mod keeping;
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -44,6 +44,8 @@ const STORED_WITHIN: Duration = Duration::from_millis(500);
 pub(crate) enum Command {
     Resume {
         messages: Vec<Message>,
+        /// The question that the caller answers, where they say which.
+        ask: Option<String>,
         /// How many events there were before; a stream of the resume begins after them.
         reply: oneshot::Sender<Result<u64, RunsError>>,
     },
@@ -78,6 +80,8 @@ pub(crate) struct RunTask {
     /// Events that were looked at before their turn came.
     ahead: VecDeque<Arc<TurnEvent>>,
     in_turn: bool,
+    /// Files that the turn's tools have named, below the workspace.
+    touched: BTreeSet<String>,
     has_awaited: bool,
     /// Whether the store has what the run has become.
     is_kept: bool,
@@ -164,6 +168,7 @@ impl RunTask {
             begun: None,
             ahead: VecDeque::new(),
             in_turn: false,
+            touched: BTreeSet::new(),
             is_kept: true,
             stop: runs.tasks().stop(),
             store_at: None,
@@ -236,9 +241,17 @@ impl RunTask {
 
     async fn on_command(&mut self, command: Command) -> Goes {
         match command {
-            Command::Resume { messages, reply } => {
-                let result = self.resume(&messages).await;
+            Command::Resume {
+                messages,
+                ask,
+                reply,
+            } => {
+                let result = self.resume(&messages, ask.as_deref()).await;
+                let is_refused = result.is_err();
                 let _ = reply.send(result); // The caller may have left.
+                if is_refused && self.holds_nothing() {
+                    return Goes::ToRest;
+                }
             }
             Command::Cancel { reply } => {
                 let applied = self.try_input(Input::Cancel, None).await;
@@ -249,7 +262,16 @@ impl RunTask {
         Goes::On
     }
 
-    async fn resume(&mut self, messages: &[Message]) -> Result<u64, RunsError> {
+    /// It awaits, and its turn is gone: whoever answers finds it in the store.
+    fn holds_nothing(&self) -> bool {
+        self.record.status() == Status::Awaiting && self.begun.is_none() && self.opening.is_none()
+    }
+
+    async fn resume(
+        &mut self,
+        messages: &[Message],
+        meant: Option<&str>,
+    ) -> Result<u64, RunsError> {
         let seen = self.log.count();
         let asked = self
             .record
@@ -259,6 +281,10 @@ impl RunTask {
             self.try_input(Input::Resume, None).await?;
             return Ok(seen);
         };
+        if meant.is_some_and(|meant| meant != ask.0) {
+            let id = self.record.id.clone();
+            return Err(RunsError::OtherAsk { id });
+        }
         let answer = awaits::answer(&kind, messages).map_err(|how| RunsError::WrongAnswer {
             id: self.record.id.clone(),
             how,

@@ -6,7 +6,7 @@ use domain::{
 };
 use engine::{
     Answers, AttachAs, CreateSession, EngineError, EventReader, FirstTurn, Keep, Prompt, Sessions,
-    TurnOptions,
+    TurnOf, TurnOptions,
 };
 use wire::a2a::TaskState;
 
@@ -17,8 +17,13 @@ impl TaskRun {
     pub(super) async fn begin_turn(&mut self, prompt: String) -> Result<EventReader, EngineError> {
         let trace = self.record.trace;
         let trace = trace.unwrap_or_else(|| Trace::new(uuid::Uuid::new_v4().as_u128()));
+        let turn = TurnOf {
+            trace: Some(trace),
+            agent: self.agent.as_str(),
+            prompt: &prompt,
+        };
         let calls = &self.face.config.calls;
-        self.call = Some(calls.enter(trace, self.record.chain.clone()));
+        self.call = Some(calls.enter(turn, self.record.chain.clone()));
         let prompt = Prompt {
             text: prompt,
             options: TurnOptions {

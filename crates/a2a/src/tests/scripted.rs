@@ -45,7 +45,7 @@ pub(crate) fn drivers() -> Drivers {
                         id: "0b0f5c2e-0000-4000-8000-000000000001".to_owned(),
                         name: "tests".to_owned(),
                     };
-                    a2a::driver(agent, a2a::Calls::new(node))
+                    a2a::driver(agent, engine::Calls::new(node))
                 }
             }
         }),

@@ -28,7 +28,10 @@ pub(super) fn run(
         return explain(&node, &arguments, screen);
     }
     let mut intent = match &arguments.answer {
-        Some(id) => answer(&node, id, arguments.peer.as_deref(), &arguments.text)?,
+        Some(id) => {
+            let wanted = json!({ "text": arguments.text, "peer": arguments.peer });
+            answer(&node, id, &wanted)?
+        }
         None => {
             let wanted = json!({
                 "text": arguments.text,
@@ -41,12 +44,14 @@ pub(super) fn run(
     };
     let (mut shown, mut refusals) = (0, 0);
     if arguments.format == ReportFormat::Table {
-        while let Some((peer, question)) = waiting(&intent) {
+        while let Some(leg) = waiting(&intent) {
+            let (peer, question) = (text_of(&leg, "peerName"), text_of(&leg, "question"));
             shown = show_answers(&intent, shown, screen)?;
-            screen.note(&format!("{peer} asks: {}", plain(&question)))?;
+            screen.note(&format!("{peer} asks: {}", plain(question)))?;
             let Some(text) = typed(screen) else { break };
             let id = text_of(&intent, "id").to_owned();
-            match answer(&node, &id, Some(&peer), &text) {
+            let wanted = json!({ "text": text, "peer": peer, "ask": leg["ask"] });
+            match answer(&node, &id, &wanted) {
                 Ok(answered) => intent = answered,
                 // It waits as it did; what was said is not what it can take.
                 Err(CommandError::Answered { message, hint, .. }) if refusals < REFUSALS_MAX => {
@@ -92,17 +97,14 @@ fn explain(node: &Node, arguments: &IntentArgs, screen: &mut Screen) -> Result<(
     print_values(&rows, fields, none, arguments.format.into(), screen)
 }
 
-fn answer(node: &Node, id: &str, peer: Option<&str>, text: &str) -> Result<Value, CommandError> {
-    let body = json!({ "text": text, "peer": peer });
-    node.post(&format!("/intents/{}/answer", segment(id)), &body)
+fn answer(node: &Node, id: &str, reply: &Value) -> Result<Value, CommandError> {
+    node.post(&format!("/intents/{}/answer", segment(id)), reply)
 }
 
-/// The first question that waits for the human, and whose it is.
-fn waiting(intent: &Value) -> Option<(String, String)> {
+/// The first leg whose question waits for the human.
+fn waiting(intent: &Value) -> Option<Value> {
     let legs = rows_of(intent, "legs");
-    let leg = legs.iter().find(|leg| leg["status"] == "awaiting")?;
-    let (peer, question) = (text_of(leg, "peerName"), text_of(leg, "question"));
-    Some((peer.to_owned(), question.to_owned()))
+    legs.into_iter().find(|leg| leg["status"] == "awaiting")
 }
 
 /// What the person at the terminal says; nothing where nobody is, or they leave.
@@ -163,9 +165,9 @@ fn end(intent: &Value, format: ReportFormat, screen: &mut Screen) -> Result<(), 
             _ => Err(CommandError::Shown(Exit::Failed)),
         };
     }
-    if let Some((peer, _)) = waiting(intent) {
+    if let Some(leg) = waiting(intent) {
         return Err(CommandError::Refused {
-            message: format!("{peer} waits for an answer"),
+            message: format!("{} waits for an answer", text_of(&leg, "peerName")),
             hint: format!("agentcraft intent --answer {id} \"…\""),
         });
     }

@@ -47,7 +47,12 @@ type Told = Result<Option<Event>, ClientError>;
 
 /// What ended a stream of events.
 enum Pause {
-    Awaits { run: String, kind: Box<AskKind> },
+    Awaits {
+        run: String,
+        /// Which question it is, where the node says so.
+        ask: Option<String>,
+        kind: Box<AskKind>,
+    },
     Completed,
     Cancelled,
     Failed(String),
@@ -96,8 +101,10 @@ pub(super) fn run(
             Pause::Completed => return Ok(()),
             Pause::Cancelled => return Err(following.ended("the run was cancelled")),
             Pause::Failed(message) => return Err(following.ended(&message)),
-            Pause::Awaits { run, kind } => {
-                let Some(resumed) = following.answer(&run, *kind, events.seen(), can_ask)? else {
+            Pause::Awaits { run, ask, kind } => {
+                let seen = events.seen();
+                let answered = following.answer(&run, ask.as_deref(), *kind, seen, can_ask)?;
+                let Some(resumed) = answered else {
                     following.interrupt(&events)?;
                     return Err(following.ended("the run was cancelled"));
                 };
@@ -148,7 +155,9 @@ impl Following<'_> {
     fn show(&mut self, event: &Event) -> Result<Option<Pause>, CommandError> {
         let pause = pause(event);
         let kind = match &pause {
-            Some(Pause::Awaits { run, kind }) => Some(EventKind::Ask(asked(run, (**kind).clone()))),
+            Some(Pause::Awaits { run, kind, .. }) => {
+                Some(EventKind::Ask(asked(run, (**kind).clone())))
+            }
             Some(Pause::Completed) if !self.has_parts => whole_text(event),
             Some(Pause::Completed | Pause::Cancelled | Pause::Failed(_)) => None,
             None => told(event),
@@ -180,6 +189,7 @@ impl Following<'_> {
     fn answer(
         &mut self,
         run: &str,
+        meant: Option<&str>,
         kind: AskKind,
         seen: u64,
         can_ask: bool,
@@ -198,7 +208,7 @@ impl Following<'_> {
         let message = Message::new("user", vec![Part::text(words(&ask.kind, answer))]);
         let resumed = self
             .runtime
-            .block_on(self.client.resume(run, message, seen));
+            .block_on(self.client.resume(run, meant, message, seen));
         let resumed = resumed.map_err(|error| failed(error, self.format, self.screen))?;
         Ok(Some(resumed))
     }
@@ -221,6 +231,7 @@ fn pause(event: &Event) -> Option<Pause> {
             let run = event.run.as_ref()?;
             Some(Pause::Awaits {
                 run: run.run_id.clone(),
+                ask: run.ask().map(str::to_owned),
                 kind: Box::new(awaited(run)?),
             })
         }
@@ -238,12 +249,8 @@ fn pause(event: &Event) -> Option<Pause> {
 
 /// What a run awaits: a choice where the node tells the options, words where it does not.
 fn awaited(run: &Run) -> Option<AskKind> {
-    let (message, metadata) = match (&run.await_request, &run.awaits) {
-        (Some(request), _) => (&request.message, &request.metadata),
-        (None, Some(awaits)) => (&awaits.message, &awaits.metadata),
-        (None, None) => return None,
-    };
-    let choice = metadata.as_ref().and_then(|metadata| {
+    let (message, metadata) = run.awaited()?;
+    let choice = metadata.and_then(|metadata| {
         let part = |key: &str| metadata.extra.get(key).cloned();
         Some(AskKind::Permission {
             tool: serde_json::from_value(part("tool")?).ok()?,
@@ -320,6 +327,9 @@ fn failed(error: ClientError, format: TalkFormat, screen: &mut Screen) -> Comman
             suggestion: Some(suggestion),
             ..
         } => suggestion,
+        error if error.is_about_certificate() => {
+            "it signed its certificate itself: give --fingerprint sha256:… of it".into()
+        }
         ClientError::Unreachable { .. } | ClientError::Lost { .. } => {
             "look at the address, and whether the node runs".into()
         }

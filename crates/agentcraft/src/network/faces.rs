@@ -6,11 +6,11 @@ use anyhow::Context;
 use awcp::{AwcpConfig, Delegations, SandboxConfig, SftpConfig};
 use dashboard::Workflows;
 use domain::{chain::Ourselves, office::Role, target::Target};
-use engine::{Engine, Note};
+use engine::{Calls, Engine, Note};
 use lan::{Discovery, Lan, LanConfig, NewPeer, PROBE_PORT, Ports, Reach};
 use listener::{Listener, Tokens};
 use platform::{Guardian, Owner, Tasks};
-use runs::{Calls, PublicAgents, Runs, RunsConfig};
+use runs::{PublicAgents, Runs, RunsConfig};
 use serde_json::{Value, json};
 
 use super::{
@@ -135,7 +135,7 @@ impl Faces<'_> {
         if let Some(names) = self.public() {
             config.public = a2a::PublicAgents::Only(names);
         }
-        config.calls = self.endpoints.a2a_calls().clone();
+        config.calls = self.endpoints.calls().clone();
         config.needs_token = self.config.network.trust == crate::config::Trust::Tokens;
         config.push = match self.config.network.webhooks {
             Webhooks::Off => a2a::PushPolicy::Off,

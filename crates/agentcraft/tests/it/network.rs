@@ -5,6 +5,7 @@ mod command;
 mod crashes;
 mod exchange;
 pub(crate) mod http;
+mod late;
 mod listener;
 pub(crate) mod mcp;
 mod port_commands;

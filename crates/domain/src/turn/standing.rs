@@ -4,39 +4,53 @@ use serde::{Deserialize, Serialize};
 
 use super::{Answer, AskKind, OptionKind};
 
-/// An answer for an act that the agent will ask about again.
+/// An answer for what the agent will ask again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Standing {
-    title: String,
-    input: Option<String>,
-    kind: OptionKind,
+#[serde(untagged)]
+pub enum Standing {
+    /// May it do this?
+    Act {
+        title: String,
+        input: Option<String>,
+        kind: OptionKind,
+    },
+    /// What shall it know?
+    Words { question: String, answer: String },
 }
 
 impl Standing {
-    /// What an answer means for the same act asked about again.
+    /// What an answer means where the same is asked again.
     pub fn of(kind: &AskKind, answer: &Answer) -> Option<Self> {
-        let AskKind::Permission { tool, .. } = kind else {
-            return None;
-        };
-        Some(Self {
-            title: tool.title.clone(),
-            input: tool.input.clone(),
-            // One of another kind is chosen by whoever knows it, each time.
-            kind: chosen(kind, answer).filter(|kind| *kind != OptionKind::Other)?,
-        })
+        match (kind, answer) {
+            (AskKind::Permission { tool, .. }, answer) => Some(Self::Act {
+                title: tool.title.clone(),
+                input: tool.input.clone(),
+                // One of another kind is chosen by whoever knows it, each time.
+                kind: chosen(kind, answer).filter(|kind| *kind != OptionKind::Other)?,
+            }),
+            (AskKind::Question { text, .. }, Answer::Text { text: answer }) => Some(Self::Words {
+                question: text.clone(),
+                answer: answer.clone(),
+            }),
+            (AskKind::Question { .. }, Answer::Option { .. } | Answer::Declined) => None,
+        }
     }
 
-    /// The answer that stands for this ask, if it is about the very same act.
-    pub fn answer(&self, kind: &AskKind) -> Option<Answer> {
-        let AskKind::Permission { tool, .. } = kind else {
-            return None;
-        };
-        if self.title != tool.title || self.input != tool.input {
-            return None;
+    /// The answer that stands for this ask, if it is about the very same.
+    pub fn answer(&self, asked: &AskKind) -> Option<Answer> {
+        match (self, asked) {
+            (Self::Act { title, input, kind }, AskKind::Permission { tool, .. }) => {
+                let is_same = *title == tool.title && *input == tool.input;
+                let id = asked.option(*kind).filter(|_| is_same)?.id.clone();
+                Some(Answer::Option { id })
+            }
+            (Self::Words { question, answer }, AskKind::Question { text, .. }) => {
+                let text = (question == text).then(|| answer.clone())?;
+                Some(Answer::Text { text })
+            }
+            (Self::Act { .. }, AskKind::Question { .. })
+            | (Self::Words { .. }, AskKind::Permission { .. }) => None,
         }
-        let id = kind.option(self.kind)?.id.clone();
-        Some(Answer::Option { id })
     }
 }
 
@@ -117,5 +131,19 @@ mod tests {
         assert_eq!(standing.answer(&permission("write b")), None);
         assert!(go_on(&kind, &option("once")).contains("This is allowed."));
         assert!(go_on(&kind, &option("never")).contains("not allowed"));
+    }
+    #[test]
+    fn an_answer_in_words_holds_for_the_very_same_question() {
+        let question = |text: &str| AskKind::Question {
+            text: text.to_owned(),
+            schema: None,
+        };
+        let text = "A4".to_owned();
+        let given = Answer::Text { text };
+        let standing = Standing::of(&question("size?"), &given).unwrap();
+        assert_eq!(standing.answer(&question("size?")), Some(given));
+        assert_eq!(standing.answer(&question("colour?")), None);
+        assert_eq!(standing.answer(&permission("size?")), None);
+        assert_eq!(Standing::of(&question("size?"), &Answer::Declined), None);
     }
 }

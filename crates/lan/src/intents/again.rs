@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{
     Intent, IntentStatus, Intents, Leg, LegError, LegStatus, WITHIN,
-    leg::{Asker, Ended},
+    leg::{Asker, Budget},
     record::INTENT,
     run,
 };
@@ -84,7 +84,11 @@ impl Intents {
 
     async fn again(&self, mut intent: Intent, legs: Vec<Leg>) -> Result<(), LanError> {
         let context = intent.context.clone();
-        let followed = legs.into_iter().map(|leg| self.leg_again(leg, &context));
+        let asker = Asker {
+            human: self.inner.deciding.human.as_ref(),
+            context: &context,
+        };
+        let followed = legs.into_iter().map(|leg| self.leg_again(leg, asker));
         intent.legs = futures_util::future::join_all(followed).await;
         intent.settle();
         if let Some(main) = &intent.session {
@@ -95,7 +99,7 @@ impl Intents {
         self.keep(&intent, "intent.followed-again").await
     }
 
-    async fn leg_again(&self, mut leg: Leg, context: &[String]) -> Leg {
+    pub(super) async fn leg_again(&self, mut leg: Leg, asker: Asker<'_>) -> Leg {
         let failed = |mut leg: Leg, error: LegError| {
             (leg.status, leg.error) = (LegStatus::Failed, Some(error));
             leg
@@ -114,12 +118,9 @@ impl Intents {
                 return failed(leg, LegError::plain("interrupted", words));
             }
         };
-        let asker = Asker {
-            human: self.inner.deciding.human.as_ref(),
-            context,
-        };
-        let followed = async {
-            let run = loop {
+        let mut budget = Budget::of(WITHIN);
+        let read = budget.spend(async {
+            loop {
                 match run::read(&client, &id).await {
                     // It may begin later than we do, as after a power cut.
                     Err(ClientError::Unreachable { .. } | ClientError::Lost { .. }) => {
@@ -127,15 +128,15 @@ impl Intents {
                     }
                     read => break read,
                 }
-            };
-            match run {
-                Ok(run) => self.see_through(&client, run.into(), &mut leg, asker).await,
-                Err(error) => self.broken(&mut leg, &error).await,
             }
-        };
-        if tokio::time::timeout(WITHIN, followed).await.is_err() {
-            run::cancel(&client, &id).await;
-            leg.end(Ended::TooLate);
+        });
+        match read.await {
+            Some(Ok(run)) => {
+                let followed = self.see_through(&client, run.into(), &mut leg, asker, budget);
+                followed.await;
+            }
+            Some(Err(error)) => self.broken(&mut leg, &error).await,
+            None => self.out_of_time(&client, &mut leg).await,
         }
         leg
     }

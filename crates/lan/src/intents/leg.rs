@@ -1,6 +1,9 @@
 //! One peer's part of an intent: asking it, following its run, answering its questions.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use engine::Note;
 use serde_json::json;
@@ -45,12 +48,34 @@ pub(super) enum Ended {
     TooLate,
 }
 
+/// The time that a peer has for its work. It stands still while a human thinks.
+#[derive(Debug)]
+pub(super) struct Budget {
+    left: Duration,
+}
+
+impl Budget {
+    pub(super) fn of(left: Duration) -> Self {
+        Self { left }
+    }
+
+    /// What comes of it, unless the time is up before.
+    pub(super) async fn spend<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        let began = tokio::time::Instant::now();
+        let done = tokio::time::timeout(self.left, work).await;
+        self.left = self.left.saturating_sub(began.elapsed());
+        done.ok()
+    }
+}
+
 /// Why a run goes on that waited for the human.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WentOn {
     WithTheAnswer,
     /// It no longer waited; what the human said was not used.
     ByItself,
+    /// It waits for something else; what the human said was not used.
+    ToAnotherQuestion,
 }
 
 /// What became of asking one peer.
@@ -90,17 +115,14 @@ impl Intents {
             human: options.human.as_ref(),
             context: &intent.context,
         };
-        let followed = self.see_through(&client, begun, &mut leg, asker);
-        let ended = tokio::select! { biased;
-            () = options.cancel.cancelled() => Some(Ended::Cancelled),
-            () = tokio::time::sleep(within) => Some(Ended::TooLate),
-            () = followed => None,
-        };
-        if let Some(ended) = ended {
+        let budget = Budget::of(within);
+        let followed = self.see_through(&client, begun, &mut leg, asker, budget);
+        let followed = options.cancel.run_until_cancelled(followed).await;
+        if followed.is_none() {
             if let Some(run_id) = &leg.run_id {
                 run::cancel(&client, run_id).await;
             }
-            leg.end(ended);
+            leg.end(Ended::Cancelled);
         }
         Attempt::Taken(Box::new(leg))
     }
@@ -202,17 +224,21 @@ impl Intents {
         Attempt::Taken(Box::new(leg))
     }
 
-    /// Follows a run and answers its questions, until it is over or a human must answer.
+    /// Follows a run and answers its questions, until it is over, a human must answer, or its time is up.
     pub(super) async fn see_through(
         &self,
         client: &Client,
         begun: Begun,
         leg: &mut Leg,
         asker: Asker<'_>,
+        mut budget: Budget,
     ) {
-        let mut begun = begun;
+        let (mut begun, mut not_taken, mut lost) = (begun, None, 0);
         loop {
-            let run = match run::follow(client, begun).await {
+            let Some(followed) = budget.spend(run::follow(client, begun)).await else {
+                return self.out_of_time(client, leg).await;
+            };
+            let run = match followed {
                 Ok(run) => run,
                 Err(error) => return self.broken(leg, &error).await,
             };
@@ -220,27 +246,53 @@ impl Intents {
             if run.stage() != Stage::Awaiting {
                 return;
             }
-            let question = run.question(&leg.peer_name).unwrap_or_else(|| Question {
-                text: "the peer waits, and does not say for what".to_owned(),
-                peer: leg.peer_name.clone(),
-                is_final: true,
-                is_reversible: false,
-                wants_words: false,
-                is_permission: false,
-                options: Vec::new(),
-            });
-            let Some(answered) = self.answer_for(&question, leg, asker).await else {
-                leg.question = Some(question.text);
-                return;
+            let question = run.question(&leg.peer_name);
+            if lost >= ANSWERS_MAX {
+                return leg.waits_for(&question);
+            }
+            let answered = self.answer_for(&question, leg, asker, not_taken.take());
+            let Some(answered) = answered.await else {
+                return leg.waits_for(&question);
             };
-            begun = match run::resume(client, &run, &answered.answer).await {
-                Ok(begun) => begun,
+            let resumed = run::resume(client, &run, &question, &answered.answer);
+            let Some(resumed) = budget.spend(resumed).await else {
+                return self.out_of_time(client, leg).await;
+            };
+            begun = match resumed {
+                Ok(resumed) => {
+                    self.journal(leg, &answered).await;
+                    leg.answers.push(answered);
+                    leg.asked_because = None;
+                    begun = resumed;
+                    continue;
+                }
+                Err(ClientError::Refused {
+                    status: 422,
+                    message,
+                    ..
+                }) => {
+                    not_taken = Some(message);
+                    run.into()
+                }
+                // Somebody else has answered it meanwhile.
+                Err(ClientError::Refused {
+                    status: 403 | 409, ..
+                }) => match run::read(client, leg.run_id.as_deref().unwrap_or_default()).await {
+                    Ok(run) => run.into(),
+                    Err(error) => return self.broken(leg, &error).await,
+                },
                 Err(error) => return self.broken(leg, &error).await,
             };
-            self.journal(leg, &answered).await;
-            leg.answers.push(answered);
-            leg.asked_because = None;
+            lost += 1;
         }
+    }
+
+    /// The peer has used up its time, and is told to stop.
+    pub(super) async fn out_of_time(&self, client: &Client, leg: &mut Leg) {
+        if let Some(run_id) = &leg.run_id {
+            run::cancel(client, run_id).await;
+        }
+        leg.end(Ended::TooLate);
     }
 
     /// The answer to a question; nothing if it must wait for the human.
@@ -249,13 +301,20 @@ impl Intents {
         question: &Question,
         leg: &mut Leg,
         asker: Asker<'_>,
+        not_taken: Option<String>,
     ) -> Option<Answered> {
-        let decision = if leg.answers.len() >= ANSWERS_MAX {
-            Decision::AskHuman {
+        let decision = match not_taken {
+            _ if leg.answers.len() >= ANSWERS_MAX => Decision::AskHuman {
                 because: format!("the peer has asked {ANSWERS_MAX} times"),
+            },
+            // Whoever answered for the human would say the same again.
+            Some(why) => {
+                if let Some(human) = asker.human {
+                    human.tell(format!("{}: {why}", question.peer));
+                }
+                Decision::AskHuman { because: why }
             }
-        } else {
-            self.decided(question, asker.context).await
+            None => self.decided(question, asker.context).await,
         };
         match decision {
             Decision::Answer {
@@ -272,7 +331,8 @@ impl Intents {
             }),
             Decision::AskHuman { because } => {
                 leg.asked_because = Some(because.clone());
-                let answer = asker.human?.ask(question.clone()).await?;
+                let asked = asker.human?.ask(question.clone());
+                let answer = tokio::time::timeout(WITHIN_MAX, asked).await.ok()??;
                 Some(Answered {
                     question: question.text.clone(),
                     answer,
@@ -305,7 +365,7 @@ impl Intents {
         }
     }
 
-    /// Goes on with a run that waited for the human.
+    /// Goes on with a run that waited for the human, unless it asks something else by now.
     pub(super) async fn go_on(
         &self,
         client: &Client,
@@ -318,20 +378,36 @@ impl Intents {
             context,
         };
         let run_id = leg.run_id.clone().unwrap_or_default();
-        let run = run::read(client, &run_id).await?;
-        if run.stage() == Stage::Awaiting {
-            let resumed = run::resume(client, &run, &answered.answer).await?;
-            self.journal(leg, &answered).await;
-            leg.answers.push(answered);
-            leg.asked_because = None;
-            let followed = self.see_through(client, resumed, leg, asker);
-            if tokio::time::timeout(WITHIN, followed).await.is_err() {
-                run::cancel(client, &run_id).await;
-                leg.end(Ended::TooLate);
+        let mut run = run::read(client, &run_id).await?;
+        let question = run.question(&leg.peer_name);
+        if run.stage() == Stage::Awaiting && leg.waits_on(&question) {
+            match run::resume(client, &run, &question, &answered.answer).await {
+                Ok(resumed) => {
+                    self.journal(leg, &answered).await;
+                    leg.answers.push(answered);
+                    leg.settled();
+                    let budget = Budget::of(WITHIN);
+                    self.see_through(client, resumed, leg, asker, budget).await;
+                    return Ok(WentOn::WithTheAnswer);
+                }
+                Err(ClientError::Refused {
+                    status: 403 | 409, ..
+                }) => run = run::read(client, &run_id).await?,
+                Err(error) => return Err(error.into()),
             }
-            return Ok(WentOn::WithTheAnswer);
         }
-        self.see_through(client, run.into(), leg, asker).await;
+        if run.stage() == Stage::Awaiting {
+            let question = run.question(&leg.peer_name);
+            if !leg.waits_on(&question) {
+                leg.asked_because = Some("what it asked before is answered".to_owned());
+                leg.waits_for(&question);
+            }
+            return Ok(WentOn::ToAnotherQuestion);
+        }
+        leg.settled();
+        let budget = Budget::of(WITHIN);
+        self.see_through(client, run.into(), leg, asker, budget)
+            .await;
         Ok(WentOn::ByItself)
     }
 
@@ -379,6 +455,7 @@ fn leg(candidate: &Candidate) -> Leg {
         text: String::new(),
         output: Vec::new(),
         question: None,
+        ask: None,
         asked_because: None,
         answers: Vec::new(),
         error: None,
@@ -401,6 +478,11 @@ impl Leg {
                 (LegStatus::Failed, Some(error))
             }
         };
+    }
+
+    /// What waited for the human waits no more.
+    fn settled(&mut self) {
+        (self.question, self.ask, self.asked_because) = (None, None, None);
     }
 
     fn take(&mut self, run: &RemoteRun) {

@@ -4,7 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use wire::runs::Message;
 
-use crate::{answers::AnsweredBy, client::ClientError};
+use crate::{
+    answers::{AnsweredBy, Question},
+    client::ClientError,
+};
 
 pub(super) const INTENT: &str = "intent";
 
@@ -59,6 +62,9 @@ pub struct Leg {
     /// What waits for the human, and why it was not answered for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
+    /// Which of the run's questions it is, where the peer says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ask: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_because: Option<String>,
     pub answers: Vec<Answered>,
@@ -106,6 +112,22 @@ pub struct Tried {
     pub peer: String,
     pub peer_name: String,
     pub why: String,
+}
+
+impl Leg {
+    /// The question waits for the human.
+    pub(super) fn waits_for(&mut self, question: &Question) {
+        self.status = LegStatus::Awaiting;
+        self.question = Some(question.text.clone());
+        self.ask = question.ask.clone();
+    }
+
+    /// Whether it is this question that waits for the human. Where the peer names its questions, another one with the
+    /// same words is another one.
+    pub(super) fn waits_on(&self, question: &Question) -> bool {
+        let is_named = self.ask.is_none() || question.ask.is_none() || self.ask == question.ask;
+        is_named && self.question.as_ref() == Some(&question.text)
+    }
 }
 
 impl Intent {

@@ -65,7 +65,8 @@ impl RemoteRun {
         }
     }
 
-    pub(super) fn question(&self, peer: &str) -> Option<Question> {
+    /// What it asks; one that does not say it is for the human to judge.
+    pub(super) fn question(&self, peer: &str) -> Question {
         let from_dialect = self
             .awaits
             .as_ref()
@@ -74,8 +75,19 @@ impl RemoteRun {
             .await_request
             .as_ref()
             .map(|request| (&request.message, request.metadata.as_ref()));
-        let (message, metadata) = from_dialect.or(from_standard)?;
-        Some(Question::of(message, metadata, peer))
+        match from_dialect.or(from_standard) {
+            Some((message, metadata)) => Question::of(message, metadata, peer),
+            None => Question {
+                text: "the peer waits, and does not say for what".to_owned(),
+                ask: None,
+                peer: peer.to_owned(),
+                is_final: true,
+                is_reversible: false,
+                wants_words: false,
+                is_permission: false,
+                options: Vec::new(),
+            },
+        }
     }
 
     /// The words of its output.
@@ -230,20 +242,25 @@ pub(super) async fn follow(client: &Client, begun: Begun) -> Result<RemoteRun, C
     Ok(run)
 }
 
-/// Answers what a run awaits. The dialect has a path of its own for it, the standard has not.
+/// Answers the question of a run. The dialect has a path of its own for it, the standard has not.
 pub(super) async fn resume(
     client: &Client,
     run: &RemoteRun,
+    question: &Question,
     answer: &str,
 ) -> Result<Begun, ClientError> {
     let id = id_of(run)?;
     let message = Message::new("user", vec![Part::text(answer)]);
-    let dialect = json!({ "input": [message], "mode": "stream" });
-    let standard = json!({
+    let mut dialect = json!({ "input": [message], "mode": "stream" });
+    let mut standard = json!({
         "run_id": id,
         "await_resume": { "type": "message", "message": message },
         "mode": "stream",
     });
+    if let Some(ask) = &question.ask {
+        // Others may answer too, and the run may ask something else by now.
+        (dialect["ask"], standard["ask"]) = (json!(ask), json!(ask));
+    }
     let post =
         |path: String, body: &Value| told(client, client.request(Method::POST, &path).json(body));
     match post(format!("/runs/{id}/resume"), &dialect).await {
@@ -309,10 +326,10 @@ mod tests {
         let dialect = run(json!({ "run_id": "run-1", "status": "awaiting",
             "await": { "message": { "parts": [{ "content": "删除？" }] },
                        "metadata": { "severity": "destructive", "reversible": false } } }));
-        assert!(dialect.question("p").unwrap().is_final);
+        assert!(dialect.question("p").is_final);
         let standard = run(json!({ "run_id": "r", "status": "awaiting", "await": null,
             "await_request": { "type": "message", "message": { "role": "agent", "parts": [{ "content": "size?" }] } } }));
-        let question = standard.question("p").unwrap();
+        let question = standard.question("p");
         assert_eq!(
             (question.text.as_str(), question.is_final),
             ("size?", false)

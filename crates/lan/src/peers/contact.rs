@@ -6,12 +6,15 @@ use serde::Serialize;
 use tracing::{debug, info};
 use wire::{hex, runs::Manifest};
 
-use super::{NewPeer, Peers, Sighting, stranger};
+use super::{NewPeer, Peers, Sighting, room::host, stranger};
 use crate::{
-    client::{Address, Certificate, Client, ClientError, normal},
+    client::{ANSWER_WITHIN, Address, Certificate, Client, ClientError, normal},
     error::LanError,
     peer::{Origin, Peer, PeerView, Status, now},
 };
+
+/// How long somebody has to say who it is who has never said anything: others wait for its turn to end.
+const FIRST_WITHIN: Duration = Duration::from_secs(3);
 
 /// The longest id of a peer; it is a UUID.
 const ID_MAX: usize = 64;
@@ -181,12 +184,22 @@ impl Peers {
 
     /// Asks a peer what it can do now.
     pub async fn refresh(&self, id: &str) -> Result<PeerView, LanError> {
-        let _turn = self
-            .inner
-            .contacts
-            .acquire()
-            .await
-            .expect("it is never closed");
+        let peer = self.find(id)?;
+        if peer.is_unmet() {
+            let meetings = &self.inner.meetings;
+            let meeting = meetings.begin(&peer.agent_id, host(&peer.url)).await;
+            return match meeting {
+                Some(_meeting) => self.ask(id, FIRST_WITHIN).await,
+                None => Ok(peer.view()), // Whoever asks it already tells the registry.
+            };
+        }
+        let turn = self.inner.contacts.acquire().await;
+        let _turn = turn.expect("it is never closed");
+        self.ask(id, ANSWER_WITHIN).await
+    }
+
+    /// As above, once it is its turn.
+    async fn ask(&self, id: &str, within: Duration) -> Result<PeerView, LanError> {
         let peer = self.find(id)?;
         let address = peer.address();
         let certificate = address.certificate.clone();
@@ -196,7 +209,10 @@ impl Peers {
             Certificate::Roots | Certificate::Pinned(_) => self.client(&peer),
         };
         let answered = match client {
-            Ok(client) => client.manifest().await,
+            Ok(client) => {
+                let told = tokio::time::timeout(within, client.manifest()).await;
+                told.unwrap_or_else(|_| Err(client.silent()))
+            }
             Err(error) => Err(error),
         };
         let learnt = match certificate {

@@ -51,7 +51,7 @@ impl Peers {
 }
 
 /// What an address has before its port.
-fn host(url: &str) -> &str {
+pub(super) fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split('/').next().unwrap_or_default();
     authority

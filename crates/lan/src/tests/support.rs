@@ -168,6 +168,12 @@ pub(crate) struct Script {
     manner: Manner,
     pub(crate) asked: Mutex<Vec<(Option<String>, Value)>>,
     answered: Mutex<Option<String>>,
+    /// What it asks instead of what it began with.
+    asks: Mutex<Option<(&'static str, Value)>>,
+    /// The only answer that it can take.
+    takes: Mutex<Option<&'static str>>,
+    /// The question that the last answer was for.
+    meant: Mutex<Option<String>>,
 }
 
 impl FakePeer {
@@ -183,6 +189,9 @@ impl FakePeer {
             manner,
             asked: Mutex::default(),
             answered: Mutex::default(),
+            asks: Mutex::default(),
+            takes: Mutex::default(),
+            meant: Mutex::default(),
         });
         let router = Router::new()
             .route("/ping", get(async || Json(json!({}))))
@@ -211,6 +220,20 @@ impl FakePeer {
 
     pub(crate) fn answered(&self) -> Option<String> {
         self.script.answered.lock().unwrap().clone()
+    }
+
+    pub(crate) fn meant(&self) -> Option<String> {
+        self.script.meant.lock().unwrap().clone()
+    }
+
+    /// It asks something else from now on.
+    pub(crate) fn asks(&self, question: &'static str, metadata: Value) {
+        *self.script.asks.lock().unwrap() = Some((question, metadata));
+    }
+
+    /// It takes no other answer.
+    pub(crate) fn takes(&self, answer: &'static str) {
+        *self.script.takes.lock().unwrap() = Some(answer);
     }
 
     /// Somebody else answers what it asks.
@@ -262,6 +285,8 @@ async fn look(State(script): State<Arc<Script>>, Path(id): Path<String>) -> Json
         (Manner::Does(text), _) => (*text).to_owned(),
         (_, Some(answer)) => format!("did: {answer}"),
         (Manner::Asks(question, metadata), None) => {
+            let instead = script.asks.lock().unwrap().clone();
+            let (question, metadata) = instead.unwrap_or((question, metadata.clone()));
             run["status"] = json!("awaiting");
             let message = json!({ "role": "agent", "parts": [{ "content_type": "text/plain", "content": question }] });
             run["await_request"] =
@@ -280,10 +305,18 @@ async fn resume(
     State(script): State<Arc<Script>>,
     id: Path<String>,
     Json(body): Json<Value>,
-) -> Json<Value> {
-    let answer = &body["await_resume"]["message"]["parts"][0]["content"];
-    *script.answered.lock().unwrap() = answer.as_str().map(str::to_owned);
-    look(State(script), id).await
+) -> Response {
+    let answer = body["await_resume"]["message"]["parts"][0]["content"].as_str();
+    if let Some(only) = *script.takes.lock().unwrap()
+        && answer != Some(only)
+    {
+        let error = json!({ "code": "wrong_answer", "message": format!("say {only}") });
+        let refused = Json(json!({ "error": error }));
+        return (StatusCode::UNPROCESSABLE_ENTITY, refused).into_response();
+    }
+    *script.answered.lock().unwrap() = answer.map(str::to_owned);
+    *script.meant.lock().unwrap() = body["ask"].as_str().map(str::to_owned);
+    look(State(script), id).await.into_response()
 }
 
 /// Tokens that are made and ended.

@@ -1,7 +1,7 @@
 //! One prompt: a run that waits is told it, or it names a workflow that begins.
 
 use domain::turn::{Answer, AskKind, Stop};
-use engine::{DriverError, Turn};
+use engine::{DriverError, Occasion, Turn};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use workflow::{AskInput, Plan};
@@ -40,9 +40,10 @@ impl RunKeeper {
             (None, true) => self.left(&talk, audience.clone()).await,
             (None, false) => None,
         };
-        let execution = match waiting {
-            Some(mut waiting) => waiting.answer(turn.prompt.clone()).await.map(|()| waiting),
-            None => self.begin(&talk, &turn, audience.clone()).await,
+        let execution = match (waiting, turn.options.occasion) {
+            (Some(mut waiting), _) => waiting.answer(turn.prompt.clone()).await.map(|()| waiting),
+            (None, Occasion::Prompt) => self.begin(&talk, &turn, audience.clone()).await,
+            (None, Occasion::LateAnswer) => self.asked(&talk, audience.clone()).await,
         };
         let mut execution = match execution {
             Ok(execution) => execution,
@@ -63,16 +64,36 @@ impl RunKeeper {
         }
     }
 
+    /// The run whose question was answered when its turn was gone: it goes on at its gate, asks again, and is answered.
+    async fn asked(&self, talk: &Talk, audience: Audience) -> Result<Execution, StartError> {
+        let history = History::new(self.node.records.clone());
+        match history.left_in(&talk.id).await? {
+            Some(run) => self.taken_up(talk, &run, audience).await,
+            None => Err(StartError::Prompt {
+                why: "What was asked here is over; begin the workflow again.".to_owned(),
+            }),
+        }
+    }
+
+    async fn taken_up(
+        &self,
+        talk: &Talk,
+        run: &str,
+        audience: Audience,
+    ) -> Result<Execution, StartError> {
+        let taken_up = TakenUp {
+            servers: talk.servers.clone(),
+            choices: talk.choices().clone(),
+            ..TakenUp::going_on(audience)
+        };
+        Execution::resume(&self.node, run, taken_up).await
+    }
+
     /// The run that waits here since before a restart.
     async fn left(&self, talk: &Talk, audience: Audience) -> Option<Execution> {
         let history = History::new(self.node.records.clone());
         let run = history.waiting_in(&talk.id).await.ok().flatten()?;
-        let taken_up = TakenUp {
-            servers: talk.servers.clone(),
-            choices: talk.choices().clone(),
-            ..TakenUp::going_on(audience.clone())
-        };
-        match Execution::resume(&self.node, &run, taken_up).await {
+        match self.taken_up(talk, &run, audience.clone()).await {
             Ok(execution) => {
                 execution.was_seen();
                 Some(execution)

@@ -63,6 +63,18 @@ impl RunStream {
         }
     }
 
+    /// Of a run that somebody has begun before.
+    pub(super) fn of(client: Client, run: &str) -> Self {
+        Self {
+            client,
+            source: Source::Broken,
+            run: Some(run.to_owned()),
+            seen: 0,
+            failures: 0,
+            is_over: false,
+        }
+    }
+
     /// The run's id, once the server has told it.
     pub fn run_id(&self) -> Option<&str> {
         self.run.as_deref()

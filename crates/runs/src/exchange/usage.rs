@@ -9,6 +9,8 @@ use super::Resource;
 pub(super) struct Usage {
     objects: HashMap<String, Object>,
     bytes: u64,
+    /// On their way here, and not kept yet.
+    coming: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -18,8 +20,18 @@ struct Object {
 }
 
 impl Usage {
+    /// What lies there and what is on its way.
     pub(super) fn bytes(&self) -> u64 {
-        self.bytes
+        self.bytes + self.coming
+    }
+
+    /// More bytes are on their way, or are there or given up.
+    pub(super) fn comes(&mut self, size: u64) {
+        self.coming += size;
+    }
+
+    pub(super) fn has_come(&mut self, size: u64) {
+        self.coming -= size;
     }
 
     /// What is kept in its record counts, and nothing else is known of it.

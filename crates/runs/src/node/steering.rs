@@ -68,12 +68,14 @@ impl Runs {
         &self,
         record: RunRecord,
         messages: Vec<Message>,
+        ask: Option<String>,
     ) -> Result<(Handle, u64), RunsError> {
         let refusal = Refusal::NotAwaiting {
             status: record.status(),
         };
         let resume = |reply| Command::Resume {
             messages: messages.clone(),
+            ask: ask.clone(),
             reply,
         };
         self.command(record, refusal, resume).await

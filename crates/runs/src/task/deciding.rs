@@ -4,6 +4,7 @@ use domain::{
     run::{Effect, Input, Status},
     turn::{Answer, AskId, AskKind, Standing, go_on},
 };
+use engine::Occasion;
 use platform::crash;
 use serde_json::json;
 use tracing::warn;
@@ -95,7 +96,7 @@ impl RunTask {
 
     pub(super) async fn perform(&mut self, effect: Effect, answer: Option<&(AskKind, Answer)>) {
         match effect {
-            Effect::Begin => self.open(self.record.prompt.clone()),
+            Effect::Begin => self.open(self.record.prompt.clone(), Occasion::Prompt),
             Effect::Answer { ask } => {
                 if let Some((_, answer)) = answer {
                     self.answer(ask, answer.clone()).await;
@@ -103,20 +104,20 @@ impl RunTask {
             }
             Effect::GoOn => {
                 let prompt = answer.map(|(kind, answer)| go_on(kind, answer));
-                self.open(prompt.unwrap_or_else(|| "Go on with the task.".to_owned()));
+                let prompt = prompt.unwrap_or_else(|| "Go on with the task.".to_owned());
+                self.open(prompt, Occasion::LateAnswer);
             }
             Effect::CancelTurn => self.cancel_turn().await,
             Effect::TickAt { .. } | Effect::OutOfTime | Effect::Unanswered => {} // The loop looks at the machine.
         }
     }
 
-    fn open(&mut self, prompt: String) {
+    fn open(&mut self, prompt: String, occasion: Occasion) {
         let (runs, record) = (self.runs.clone(), self.record.clone());
         let conversation = self.conversation;
-        let opening = self
-            .runs
-            .tasks()
-            .spawn_owned(move |_| async move { runs.begin(&record, prompt, conversation).await });
+        let opening = self.runs.tasks().spawn_owned(move |_| async move {
+            runs.begin(&record, prompt, occasion, conversation).await
+        });
         self.opening = Some(opening);
     }
 

@@ -1,6 +1,6 @@
 //! What the turn of a run says and asks, and how it ends.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use domain::{
     run::{Input, Status, TurnEnd},
@@ -11,7 +11,10 @@ use serde_json::json;
 use wire::runs::{Event, Part, RunEvent};
 
 use super::RunTask;
-use crate::record::{self, Dialect, Failure};
+use crate::{
+    deliver::Changes,
+    record::{self, Dialect, Failure},
+};
 
 impl RunTask {
     pub(super) async fn on_event(&mut self, event: Result<Option<Arc<TurnEvent>>, EngineError>) {
@@ -31,6 +34,7 @@ impl RunTask {
             EventKind::Ask(ask) => self.on_ask(ask.id.clone(), ask.kind.clone()).await,
             EventKind::AskSettled { ask, .. } => self.on_settled(ask.clone()).await,
             _ => {
+                self.touch(&event.kind);
                 for told in self.story.tell(&event) {
                     self.log.append(told);
                 }
@@ -55,8 +59,26 @@ impl RunTask {
         self.has_awaited = true;
         let has_begun_to = self.record.status() != Status::Awaiting;
         self.input(Input::Asked { ask }, None).await;
-        if has_begun_to && self.record.status() == Status::Awaiting {
+        if has_begun_to
+            && self.record.status() == Status::Awaiting
+            && self.runs.may_put_down(&self.record.agent)
+        {
             self.runs.hold(&self.record.id);
+        }
+    }
+
+    /// Remembers which files a tool works on.
+    fn touch(&mut self, kind: &EventKind) {
+        let locations = match kind {
+            EventKind::ToolCall(call) => call.locations.as_slice(),
+            EventKind::ToolUpdate(update) => update.locations.as_deref().unwrap_or_default(),
+            _ => return,
+        };
+        let Some(begun) = &self.begun else { return };
+        for location in locations {
+            let path = Path::new(&location.path);
+            let below = path.strip_prefix(&begun.workspace).unwrap_or(path);
+            self.touched.insert(below.to_string_lossy().into_owned());
         }
     }
 
@@ -132,21 +154,19 @@ impl RunTask {
 
     /// The files that the turn has left become a message of the output.
     async fn deliver(&mut self) {
-        let Some((workspace, before)) = self.begun.as_ref().and_then(|begun| {
-            let before = begun.before.clone()?;
-            Some((begun.workspace.clone(), before))
+        let Some((begun, before)) = self.begun.as_ref().and_then(|begun| {
+            let before = begun.before.as_ref()?;
+            Some((begun, before))
         }) else {
             return;
         };
-        let record = &self.record;
-        let delivered = self.runs.deliver_files(
-            &record.agent,
-            &workspace,
-            &before,
-            &record.caller,
-            &record.base,
-        );
-        let parts = delivered.await;
+        // Where another caller was at work too, only what the tools of this turn have named is surely its own.
+        let mine = begun.presence.is_shared().then_some(&self.touched);
+        let changes = Changes { before, mine };
+        let parts = self
+            .runs
+            .deliver_files(&self.record, &begun.workspace, changes)
+            .await;
         if parts.is_empty() {
             return;
         }

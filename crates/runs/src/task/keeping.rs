@@ -5,12 +5,14 @@ use std::{sync::Arc, time::Duration};
 use domain::run::{Input, Status};
 use engine::{Batch, EngineError, Keep};
 use platform::crash;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::warn;
 use wire::runs::Event;
 
 use super::{Goes, RunTask};
 use crate::{
-    begin,
+    begin::{self, Begun},
+    error::RunsError,
     exchange::Resource,
     node::Runs,
     record::{self, Lifetime, RUN, SESSION, SessionRecord},
@@ -81,7 +83,9 @@ impl RunTask {
 
     /// The session is free for the next run in the same write that says that this one is over.
     async fn let_go(&mut self, batch: &mut Batch) -> Vec<Resource> {
-        self.opening = None;
+        if let Some(opening) = self.opening.take() {
+            self.end_once_begun(opening);
+        }
         // What reads the session lets go of it first, so that it can rest.
         self.begun = None;
         if let Some(session) = &self.record.engine_session {
@@ -114,6 +118,21 @@ impl RunTask {
             self.not_kept(&error);
         }
         said
+    }
+
+    /// A turn that is being asked for cannot be called back; once it has begun it is cancelled.
+    fn end_once_begun(&self, opening: AbortOnDropHandle<Result<Begun, RunsError>>) {
+        let (runs, client) = (self.runs.clone(), begin::client(&self.record.id));
+        self.runs.tasks().spawn(|_| async move {
+            let Ok(Ok(begun)) = opening.await else {
+                return;
+            };
+            let (sessions, session) = (runs.engine().sessions(), &begun.engine_session);
+            if let Err(error) = sessions.cancel_turn(session, begun.turn).await {
+                warn!(session, %error, "the turn could not be cancelled");
+            }
+            sessions.detach(session, client).await;
+        });
     }
 
     /// The session that the run takes place in, unless it is over.
@@ -167,7 +186,7 @@ impl RunTask {
             .retain(|ask, _| Some(ask) == asked.as_ref());
         if applied.is_err() || self.write(Batch::default(), Note::Untold).await == Kept::No {
             self.record = before;
-            return Goes::On; // The turn is still there, and the next one that is put down makes room.
+            return Goes::On; // The turn is still there, and is told again when the next one awaits.
         }
         crash::point("run.put-down");
         self.begun = None;

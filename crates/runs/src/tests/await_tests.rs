@@ -2,11 +2,22 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use domain::{Timestamp, run::Limits};
+use domain::{Timestamp, chain::Ourselves, run::Limits};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use super::scene::{PATIENCE, Scene, Wish, body, output};
+
+/// Another node than the one that it asks.
+fn desk() -> Wish {
+    Wish {
+        node: Ourselves {
+            id: "0b0f5c2e-0000-4000-8000-000000000001".to_owned(),
+            name: "desk".to_owned(),
+        },
+        ..Wish::default()
+    }
+}
 
 fn answer(text: &str) -> Value {
     json!({ "await_resume": { "type": "message", "message": { "role": "user", "parts": [{ "content": text }] } } })
@@ -257,4 +268,101 @@ async fn of_hundreds_that_await_only_some_hold_their_turn_and_all_are_answered()
         .await;
     assert_eq!(status, StatusCode::ACCEPTED);
     scene.until(&ids[1], "cancelled").await;
+}
+
+#[tokio::test]
+async fn an_answer_that_means_another_question_is_refused() {
+    let scene = Scene::new().await;
+    let (_, run) = scene
+        .run("sync", "ask list?\ndelete everything", json!({}))
+        .await;
+    let (id, first) = (&run["run_id"], &run["await"]["metadata"]["ask"]);
+    let path = format!("/runs/{}", id.as_str().unwrap());
+    let meant = |ask: &Value| {
+        let mut body = answer("yes");
+        body["ask"] = ask.clone();
+        body
+    };
+    let (_, run) = scene.post(&path, meant(first)).await;
+    let second = &run["await"]["metadata"]["ask"];
+    assert_eq!(run["status"], "awaiting", "{run}");
+    // Who has the first question before them says yes to it, once more.
+    let (status, error) = scene.post(&path, meant(first)).await;
+    assert_eq!(status, StatusCode::CONFLICT);
+    assert_eq!(error["error"]["code"], "other_question");
+    let (_, run) = scene.post(&path, meant(second)).await;
+    assert_eq!(output(&run), "heard yes|chose allow");
+}
+
+#[tokio::test]
+async fn a_wrong_answer_to_a_run_without_a_turn_holds_no_place() {
+    let scene = Scene::new().await;
+    let (_, run) = scene.run("sync", "delete a", json!({})).await;
+    let id = run["run_id"].as_str().unwrap().to_owned();
+    let scene = scene.restarted(Wish::default()).await;
+    let (status, _) = scene.post(&format!("/runs/{id}"), answer("maybe")).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+    let at_rest = async {
+        while scene.runs.handle(&id).is_some() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, at_rest).await.unwrap();
+    let (_, run) = scene.post(&format!("/runs/{id}"), answer("yes")).await;
+    assert_eq!(run["status"], "completed", "{run}");
+}
+
+#[tokio::test]
+async fn the_run_of_a_peer_is_answered_there_after_a_restart_here() {
+    let (there, here) = (Scene::new().await, Scene::with(desk()).await);
+    here.agent("far", &there.url).await;
+    let far = json!({ "agent_name": "far" });
+    let (_, run) = here.run("sync", "ask which?\ndelete a", far).await;
+    assert_eq!(run["status"], "awaiting", "{run}");
+    let id = run["run_id"].as_str().unwrap().to_owned();
+    let here = here.killed(desk()).await;
+    let path = format!("/runs/{id}");
+    let (_, run) = here.post(&path, answer("this one")).await;
+    assert_eq!(run["status"], "awaiting", "the next question: {run}");
+    let here = here.killed(desk()).await;
+    let (_, run) = here.post(&path, answer("no")).await;
+    assert_eq!(run["status"], "completed", "{run}");
+    assert!(output(&run).contains("chose reject"), "{run}");
+    assert_eq!(
+        there.script.0.turns.load(Ordering::SeqCst),
+        1,
+        "one run there"
+    );
+}
+
+#[tokio::test]
+async fn what_outlives_its_turn_is_not_put_down() {
+    let (there, here) = (Scene::new().await, Scene::new().await);
+    here.agent("far", &there.url).await;
+    for (agent, may) in [("far", false), ("echo", true)] {
+        let agent = domain::Name::parse(agent).unwrap();
+        assert_eq!(here.runs.may_put_down(&agent), may, "{agent}");
+    }
+}
+
+#[tokio::test]
+async fn work_that_ran_out_of_time_before_it_began_does_not_go_on() {
+    let scene = Scene::new().await;
+    for millis in 1..25 {
+        let metadata = json!({ "timeout_seconds": f64::from(millis) / 1000.0 });
+        let more = json!({ "metadata": metadata });
+        let (status, run) = scene.run("sync", "wait", more).await;
+        assert_eq!(status, StatusCode::REQUEST_TIMEOUT, "{run}");
+    }
+    let sessions = scene.engine.sessions();
+    let ended = async {
+        loop {
+            let all = sessions.list(Default::default());
+            if all.iter().all(|session| !session.busy) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, ended).await.unwrap();
 }

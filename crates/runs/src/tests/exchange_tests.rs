@@ -1,10 +1,12 @@
 //! Deliverables and the resource server.
 
+use bytes::Bytes;
 use domain::Timestamp;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use super::scene::{Scene, Wish, body};
+use crate::exchange::{ExchangeError, Label};
 
 fn named_parts(run: &Value) -> Vec<Value> {
     let messages = run["output"].as_array().unwrap().iter();
@@ -279,4 +281,73 @@ async fn a_file_that_is_too_large_is_left_out_in_words() {
     assert_eq!(named_parts(&run), Vec::<Value>::new());
     let words = super::scene::output(&run);
     assert!(words.contains("not handed over: report.md ("), "{run}");
+}
+
+#[tokio::test]
+async fn bytes_that_are_on_their_way_count_against_the_quota() {
+    let scene = Scene::with(Wish {
+        object_max: 1000,
+        quota: 1500,
+        ..Wish::default()
+    })
+    .await;
+    let label = || Label {
+        name: None,
+        content_type: "text/plain".to_owned(),
+        owner: "somebody".to_owned(),
+    };
+    let (send, receive) = tokio::sync::mpsc::channel::<Result<Bytes, String>>(1);
+    let exchange = scene.runs.exchange().clone();
+    let slow = tokio::spawn(async move {
+        let stream = futures_util::stream::unfold(receive, |mut receive| async move {
+            receive.recv().await.map(|chunk| (chunk, receive))
+        });
+        exchange.put_stream(label(), None, Box::pin(stream)).await
+    });
+    send.send(Ok(Bytes::from(vec![b'a'; 900]))).await.unwrap();
+    // Each is taken once the one before it has been counted.
+    for _ in 0..2 {
+        send.send(Ok(Bytes::new())).await.unwrap();
+    }
+    let exchange = scene.runs.exchange();
+    let other = || exchange.put(label(), Bytes::from(vec![b'b'; 900]));
+    assert!(matches!(other().await, Err(ExchangeError::Full { .. })));
+    send.send(Err("cut".to_owned())).await.unwrap();
+    slow.await.unwrap().unwrap_err();
+    other().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_run_that_is_refused_leaves_nothing_in_the_exchange() {
+    let scene = Scene::new().await;
+    let part = json!({ "name": "a.bin", "content_type": "application/octet-stream",
+        "content_encoding": "base64", "content": "aGVsbG8=" });
+    let refused = json!({ "agent_name": "echo", "session_id": "no-such-session",
+        "input": [{ "parts": [part] }] });
+    let (status, _) = scene.post("/runs", refused).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    let objects = scene.home.path().join("exchange/objects");
+    assert_eq!(std::fs::read_dir(objects).map_or(0, Iterator::count), 0);
+}
+
+#[tokio::test]
+async fn a_run_hands_over_no_file_of_another_callers_run() {
+    let scene = Scene::new().await;
+    let bob = scene.as_caller("bob").await;
+    let alice = scene.as_caller("alice").await;
+    let (_, waiting) = bob
+        .run("sync", "write bobs-own.txt\nask which?", json!({}))
+        .await;
+    // Hers begins and ends while his goes on.
+    let (_, hers) = alice
+        .run("sync", "touch hers.txt\nask more?", json!({}))
+        .await;
+    let answer = json!({ "input": [{ "parts": [{ "content": "ok" }] }] });
+    let resume = |run: &Value| format!("/runs/{}/resume", run["run_id"].as_str().unwrap());
+    let (_, his) = bob.post(&resume(&waiting), answer.clone()).await;
+    assert!(!his.to_string().contains("hers.txt"), "{his}");
+    assert!(his.to_string().contains("may be theirs"), "{his}");
+    let (_, hers) = alice.post(&resume(&hers), answer).await;
+    assert!(!hers.to_string().contains("bobs"), "{hers}");
+    assert!(hers["output"].to_string().contains("hers.txt"), "{hers}");
 }

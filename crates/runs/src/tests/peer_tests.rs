@@ -134,7 +134,10 @@ async fn the_client_follows_a_run_by_itself() {
     assert_eq!(kinds.last().map(String::as_str), Some("run.awaiting"));
     let run = stream.run_id().unwrap().to_owned();
     let message = Message::new("user", vec![Part::text("b")]);
-    let mut stream = client.resume(&run, message, stream.seen()).await.unwrap();
+    let mut stream = client
+        .resume(&run, None, message, stream.seen())
+        .await
+        .unwrap();
     let mut last = None;
     while let Some(event) = stream.next().await.unwrap() {
         last = Some(event);

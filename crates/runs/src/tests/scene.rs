@@ -16,11 +16,12 @@ use domain::{
     chain::Ourselves,
     run::Limits,
     turn::{
-        Answer, AskKind, AskOption, EventKind, OptionKind, Stop, ToolCall, ToolKind, ToolStatus,
+        Answer, AskKind, AskOption, EventKind, Location, OptionKind, Stop, ToolCall, ToolKind,
+        ToolStatus,
     },
 };
 use engine::{
-    Caller, Continuity, Create, Driver, DriverError, DriverFuture, Drivers, EndpointDrivers,
+    Caller, Calls, Continuity, Create, Driver, DriverError, DriverFuture, Drivers, EndpointDrivers,
     Engine, EngineConfig, LauncherMode, OpenSession, Opened, Overrides, SessionSink, Turn,
 };
 use platform::{Guardian, Owner, Tasks, owner};
@@ -28,14 +29,15 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::GUARDIAN_MARK;
-use crate::{
-    Calls, Capabilities, Dropbox, ExchangeConfig, PeerDriver, PublicAgents, Runs, RunsConfig,
-};
+use crate::{Capabilities, Dropbox, ExchangeConfig, PeerDriver, PublicAgents, Runs, RunsConfig};
 
 /// How long a test waits for what should happen at once.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) const NODE: &str = "a797ca02-11b5-4080-9263-a31d6d30cba7";
+
+/// Where an agent is that plays the script.
+pub(super) const SCRIPT: &str = "http://script.example";
 
 /// Plays what the prompt says, a line at a time.
 #[derive(Debug, Default)]
@@ -70,6 +72,14 @@ impl Script {
                 "count" => say(format!("turn {count}")),
                 "long" => say("x".repeat(rest.parse().unwrap())),
                 "write" => std::fs::write(cwd.join(rest), format!("{rest}!")).unwrap(),
+                // As a tool that says what it works on.
+                "touch" => {
+                    std::fs::write(cwd.join(rest), format!("{rest}!")).unwrap();
+                    let path = cwd.join(rest).to_string_lossy().into_owned();
+                    let mut tool = tool("touch", ToolKind::Edit);
+                    tool.locations = vec![Location { path, line: None }];
+                    sink.emit(EventKind::ToolCall(tool), None);
+                }
                 "fail" => {
                     return Ok(Stop::Failed {
                         message: rest.to_owned(),
@@ -99,6 +109,20 @@ impl Script {
     }
 }
 
+fn tool(title: &str, kind: ToolKind) -> ToolCall {
+    ToolCall {
+        id: "t".to_owned(),
+        title: title.to_owned(),
+        name: None,
+        kind,
+        status: ToolStatus::Pending,
+        locations: Vec::new(),
+        content: Vec::new(),
+        input: None,
+        output: None,
+    }
+}
+
 fn question(word: &str, rest: &str) -> AskKind {
     if word == "ask" {
         return AskKind::Question {
@@ -111,22 +135,12 @@ fn question(word: &str, rest: &str) -> AskKind {
         name: id.to_owned(),
         kind,
     };
+    let kind = match word {
+        "delete" => ToolKind::Delete,
+        _ => ToolKind::Edit,
+    };
     AskKind::Permission {
-        tool: ToolCall {
-            id: "t".to_owned(),
-            title: format!("{word} {rest}"),
-            name: None,
-            kind: if word == "delete" {
-                ToolKind::Delete
-            } else {
-                ToolKind::Edit
-            },
-            status: ToolStatus::Pending,
-            locations: Vec::new(),
-            content: Vec::new(),
-            input: None,
-            output: None,
-        },
+        tool: tool(&format!("{word} {rest}"), kind),
         options: vec![
             option("allow", OptionKind::AllowOnce),
             option("reject", OptionKind::RejectOnce),
@@ -227,6 +241,15 @@ impl Scene {
         Self::at(home, wish, Caller::owner()).await
     }
 
+    /// The same home after the daemon was killed: nothing of it could say goodbye.
+    pub(super) async fn killed(self, wish: Wish) -> Self {
+        let copy = Arc::new(tempfile::tempdir().unwrap());
+        copy_all(self.home.path(), copy.path());
+        // What is left of it goes on in a home that nobody looks at, as a process that is frozen.
+        std::mem::forget(self);
+        Self::at(copy, wish, Caller::owner()).await
+    }
+
     pub(super) async fn at(home: Arc<tempfile::TempDir>, wish: Wish, caller: Caller) -> Self {
         let tasks = Tasks::new();
         let script = Scripted::default();
@@ -235,16 +258,7 @@ impl Scene {
         let runs = Runs::open(config(&home, wish, calls), engine.clone(), tasks.child())
             .await
             .unwrap();
-        let router = runs.router().layer(Extension(caller));
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        tasks.spawn(|stop| async move {
-            let serving = axum::serve(listener, router);
-            tokio::select! {
-                () = stop.cancelled() => {}
-                served = serving => served.unwrap(),
-            }
-        });
+        let url = serve(&runs, caller, &tasks).await;
         let scene = Self {
             home,
             engine,
@@ -258,16 +272,38 @@ impl Scene {
                 .unwrap(),
         };
         if scene.engine.agent("echo").is_err() {
-            scene.agent("echo", "http://script.example").await;
+            scene.agent("echo", SCRIPT).await;
         }
         scene
     }
 
+    /// The same node as another caller sees it.
+    pub(super) async fn as_caller(&self, name: &str) -> Self {
+        let caller = Caller {
+            name: name.to_owned(),
+            ..Caller::owner()
+        };
+        Self {
+            home: self.home.clone(),
+            engine: self.engine.clone(),
+            runs: self.runs.clone(),
+            tasks: self.tasks.clone(),
+            url: serve(&self.runs, caller, &self.tasks).await,
+            script: self.script.clone(),
+            http: self.http.clone(),
+        }
+    }
+
     /// An agent that asks `url`, or plays the script.
     pub(super) async fn agent(&self, name: &str, url: &str) {
+        // What plays the script stands for a model: it makes sense of whatever it is told.
+        let backend = match url {
+            SCRIPT => "openai-compatible",
+            _ => "peer",
+        };
         let template = json!({
             "name": name, "version": "1.0.0", "description": format!("the agent {name}"),
-            "backend": { "type": "peer", "config": { "url": url, "agent": "echo" } },
+            "backend": { "type": backend, "config": { "url": url, "baseUrl": url, "agent": "echo" } },
             "domainContext": { "skills": [] },
         });
         let folder = self.home.path().join("configs/templates");
@@ -375,6 +411,32 @@ pub(super) fn output(run: &Value) -> String {
         .join("|")
 }
 
+async fn serve(runs: &Runs, caller: Caller, tasks: &Tasks) -> String {
+    let router = runs.router().layer(Extension(caller));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tasks.spawn(|stop| async move {
+        let serving = axum::serve(listener, router);
+        tokio::select! {
+            () = stop.cancelled() => {}
+            served = serving => served.unwrap(),
+        }
+    });
+    url
+}
+
+fn copy_all(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_all(&entry.path(), &target),
+            false => assert!(std::fs::copy(entry.path(), target).is_ok()),
+        }
+    }
+}
+
 fn config(home: &tempfile::TempDir, wish: Wish, calls: Calls) -> RunsConfig {
     let exchange = ExchangeConfig {
         quota: wish.quota,
@@ -429,7 +491,7 @@ async fn engine(home: &tempfile::TempDir, tasks: &Tasks, script: Scripted, calls
         acp: |_| unreachable!("no test starts a process"),
         print: |_| None,
         endpoint: EndpointDrivers::new(move |agent| {
-            if agent.config["url"] == "http://script.example" {
+            if agent.config["url"] == SCRIPT {
                 return Ok(Arc::new(script.clone()));
             }
             PeerDriver::make(&agent, calls.clone())

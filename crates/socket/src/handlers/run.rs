@@ -149,6 +149,7 @@ fn options(given: RunOptions) -> TurnOptions {
         model: given.model,
         timeout: given.timeout_ms.map(Duration::from_millis),
         trace: None,
+        ..TurnOptions::default()
     }
 }
 

@@ -1,15 +1,15 @@
 //! Messages and their parts.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 /// What was said, by a user or an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     /// `user`, `agent`, or `agent/NAME`.
-    #[serde(default = "user")]
+    #[serde(default = "user", deserialize_with = "or_user")]
     pub role: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub parts: Vec<Part>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
@@ -25,7 +25,7 @@ pub struct Message {
 pub struct Part {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    #[serde(default = "plain_text")]
+    #[serde(default = "plain_text", deserialize_with = "or_plain_text")]
     pub content_type: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
@@ -105,6 +105,23 @@ impl Part {
     }
 }
 
+/// A field that is null is one that is not there: standard clients may send either.
+pub(super) fn or_default<'de, D, T>(value: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(value)?.unwrap_or_default())
+}
+
+fn or_user<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
+    Ok(Option::deserialize(value)?.unwrap_or_else(user))
+}
+
+fn or_plain_text<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
+    Ok(Option::deserialize(value)?.unwrap_or_else(plain_text))
+}
+
 fn user() -> String {
     "user".to_owned()
 }
@@ -124,6 +141,17 @@ mod tests {
         let message: Message =
             serde_json::from_value(json!({ "parts": [{ "content": "hello" }] })).unwrap();
         assert_eq!(message, Message::new("user", vec![Part::text("hello")]));
+    }
+
+    #[test]
+    fn a_field_that_is_null_is_one_that_is_not_there() {
+        let part = json!({ "content_type": null, "content": "hello", "content_url": null });
+        let value = json!({ "role": null, "parts": [part], "created_at": null });
+        let message: Message = serde_json::from_value(value).unwrap();
+        assert_eq!(message, Message::new("user", vec![Part::text("hello")]));
+        let value = json!({ "parts": null });
+        let message: Message = serde_json::from_value(value).unwrap();
+        assert_eq!(message.parts, []);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Runs: how they are asked for, what is told of them, how they are resumed, and the errors.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::Message;
+use super::{Message, message::or_default};
 
 /// How a caller waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct RunCreate {
     /// The network dialect's word for the agent: its name, or the node's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub input: Vec<Message>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
@@ -38,7 +38,7 @@ pub struct RunCreate {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionInline {
     pub id: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub history: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
@@ -49,7 +49,11 @@ pub struct SessionInline {
 pub struct RunMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_agent_id: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub call_chain: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub master_session_id: Option<String>,
@@ -77,7 +81,7 @@ pub struct Run {
     /// The network dialect's form of `await_request`.
     #[serde(default, rename = "await", skip_serializing_if = "Option::is_none")]
     pub awaits: Option<Await>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub output: Vec<Message>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
@@ -87,10 +91,31 @@ pub struct Run {
     pub finished_at: Option<String>,
 }
 
+impl Run {
+    /// What it awaits and what is said of it, in whichever dialect; a hop may have dropped one of the two.
+    pub fn awaited(&self) -> Option<(&Message, Option<&AwaitMetadata>)> {
+        let beside = self.awaits.as_ref();
+        let told = beside.and_then(|awaits| awaits.metadata.as_ref());
+        match &self.await_request {
+            Some(request) => Some((&request.message, request.metadata.as_ref().or(told))),
+            None => Some((&beside?.message, told)),
+        }
+    }
+
+    /// Which question it awaits an answer to, where it says so.
+    pub fn ask(&self) -> Option<&str> {
+        self.awaited()?.1?.ask()
+    }
+}
+
 /// What a run awaits, as the standard has it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AwaitRequest {
-    #[serde(rename = "type", default = "message_word")]
+    #[serde(
+        rename = "type",
+        default = "message_word",
+        deserialize_with = "or_message"
+    )]
     pub kind: String,
     pub message: Message,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,7 +144,12 @@ pub struct AwaitMetadata {
 impl AwaitMetadata {
     /// Whether only a human may answer.
     pub fn is_final(&self) -> bool {
-        self.severity.as_deref() == Some("destructive") && self.reversible == Some(false)
+        self.severity.as_deref() == Some("destructive") && self.reversible != Some(true)
+    }
+
+    /// Which question it is, where the run says so: two may have the same words.
+    pub fn ask(&self) -> Option<&str> {
+        self.extra.get("ask")?.as_str()
     }
 }
 
@@ -130,13 +160,20 @@ pub struct Resume {
     pub await_resume: Option<AwaitResume>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Vec<Message>>,
+    /// The question that is answered, as the await's metadata names it, so that no other one gets the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ask: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AwaitResume {
-    #[serde(rename = "type", default = "message_word")]
+    #[serde(
+        rename = "type",
+        default = "message_word",
+        deserialize_with = "or_message"
+    )]
     pub kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Message>,
@@ -200,6 +237,13 @@ pub struct SessionDescriptor {
     pub ttl_seconds: u64,
     /// `ephemeral` or `persistent`.
     pub lifetime: String,
+    /// The run in it that is not over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_run: Option<String>,
+}
+
+fn or_message<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
+    Ok(Option::deserialize(value)?.unwrap_or_else(message_word))
 }
 
 fn message_word() -> String {
@@ -236,6 +280,21 @@ mod tests {
     }
 
     #[test]
+    fn nulls_are_fields_that_are_not_there() {
+        let create: RunCreate = serde_json::from_value(json!({
+            "input": null, "session": { "id": "s", "history": null },
+            "metadata": { "call_chain": null, "locale": null },
+        }))
+        .unwrap();
+        assert_eq!(create.input, []);
+        assert_eq!(create.session.unwrap().history, [""; 0]);
+        assert_eq!(create.metadata.unwrap().call_chain, [""; 0]);
+        let resume = json!({ "await_resume": { "type": null, "message": null }, "ask": null });
+        let resume: Resume = serde_json::from_value(resume).unwrap();
+        assert_eq!(resume.await_resume.unwrap().kind, "message");
+    }
+
+    #[test]
     fn both_dialects_resume() {
         let standard: Resume = serde_json::from_value(json!({
             "await_resume": { "type": "message", "message": { "parts": [{ "content": "A4" }] } },
@@ -262,7 +321,7 @@ mod tests {
         };
         assert!(metadata("destructive", Some(false)).is_final());
         assert!(!metadata("destructive", Some(true)).is_final());
-        assert!(!metadata("destructive", None).is_final());
+        assert!(metadata("destructive", None).is_final());
         assert!(!metadata("normal", Some(false)).is_final());
     }
 
