@@ -266,16 +266,16 @@ impl History {
 
     /// The run that waits for words in a conversation, after whoever worked on it has gone.
     pub(crate) async fn waiting_in(&self, talk: &str) -> Result<Option<String>, EngineError> {
-        self.left_in(talk, &[RunState::Waiting]).await
+        self.live_in(talk, &[RunState::Waiting]).await
     }
 
     /// The run of a conversation that was cut off.
     pub(crate) async fn interrupted_in(&self, talk: &str) -> Result<Option<String>, EngineError> {
-        self.left_in(talk, &[RunState::Running, RunState::Interrupted])
+        self.live_in(talk, &[RunState::Running, RunState::Interrupted])
             .await
     }
 
-    async fn left_in(
+    async fn live_in(
         &self,
         talk: &str,
         states: &[RunState],
@@ -297,19 +297,19 @@ impl History {
         const LOOKED_AT_MAX: u32 = 10_000;
         let rows = self
             .records
-            .list::<Kept>(KIND, Which::All, None, LOOKED_AT_MAX);
-        let is_done = |kept: &Kept| {
-            let outcome = kept.finish.as_ref().map(|finish| finish.outcome);
+            .list::<Head>(KIND, Which::All, None, LOOKED_AT_MAX);
+        let is_done = |head: &Head| {
+            let outcome = head.finish.as_ref().map(|finish| finish.outcome);
             outcome == Some(Outcome::Succeeded)
         };
         let its = rows.await?.into_iter().filter(|row| {
-            let kept = &row.value;
-            kept.talk.as_deref() == Some(talk) && kept.caller.is_none()
+            let head = &row.value;
+            head.talk.as_deref() == Some(talk) && head.caller.is_none()
         });
         let latest = its.max_by_key(|row| row.value.started_at);
         let left = latest.filter(|row| {
-            let kept = &row.value;
-            !is_done(kept) && (kept.finish.is_some() || !kept.worker.is_there())
+            let head = &row.value;
+            !is_done(head) && (head.finish.is_some() || !head.worker.is_there())
         });
         Ok(left.map(|row| row.id))
     }

@@ -28,6 +28,7 @@ async fn every_program_gets_its_options_and_a_prompt_that_is_no_option() {
         model: Some("m".to_owned()),
         timeout: Some(Duration::from_secs(60)),
         trace: None,
+        ..TurnOptions::default()
     };
     let cases = [
         (
