@@ -76,7 +76,9 @@ impl SessionTask {
                     kind: kind.clone(),
                 };
                 self.log.append_held(EventKind::Ask(ask), raw);
-                self.flush(Vec::new()).await;
+                // Whoever answers after a restart goes on in this very conversation.
+                self.record.agent_session = self.slot.conversation();
+                self.keep().await;
                 self.asks.insert(id.clone(), answer);
                 self.try_input(Input::Asked { ask: id, kind }).await;
             }
