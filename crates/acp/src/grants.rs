@@ -136,11 +136,10 @@ pub(crate) async fn permit(
     let asking = sessions
         .questions(session)
         .ok_or_else(|| unknown(session))?;
-    // What somebody allows for good is allowed within the rules: it does not take back what they deny.
-    if let Some(why) = asking.sink.denied(&tool) {
-        return Err(ErrorObject::new(-32000, format!("{}: {why}", tool.title)));
-    }
-    if sessions.is_granted(session, |grants, workspace| grants.cover(&tool, workspace)) {
+    // What somebody allows for good is allowed within the rules: what they deny is asked about, and so denied and told of.
+    let is_granted =
+        || sessions.is_granted(session, |grants, workspace| grants.cover(&tool, workspace));
+    if asking.sink.denied(&tool).is_none() && is_granted() {
         return Ok(());
     }
     let option = |id: &str, name: &str, kind| AskOption {

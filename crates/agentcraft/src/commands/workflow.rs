@@ -266,6 +266,12 @@ fn load(found: &Found, cwd: &Path, screen: &mut Screen) -> Result<Plan, CommandE
 
 /// Says why nothing was run.
 fn refuse(error: &StartError, found: Option<&Found>, screen: &mut Screen) -> CommandError {
+    if let StartError::NoRun { .. } = error {
+        return CommandError::Refused {
+            message: error.to_string(),
+            hint: "`agentcraft workflow history` shows those there are".to_owned(),
+        };
+    }
     let problems = error.problems();
     if problems.is_empty() {
         let code = error.exit_code();

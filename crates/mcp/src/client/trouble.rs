@@ -103,6 +103,7 @@ fn known(error: &(dyn Error + 'static)) -> Option<Trouble> {
 
 fn http(error: &StreamableHttpError<reqwest::Error>) -> Option<Trouble> {
     match error {
+        StreamableHttpError::Client(error) => Some(unreachable(error)),
         StreamableHttpError::AuthRequired(_) => Some(Trouble::Unauthorized),
         StreamableHttpError::InsufficientScope(_) => Some(Trouble::Forbidden),
         StreamableHttpError::HttpStatus(error) => Some(of_status(error.status)),

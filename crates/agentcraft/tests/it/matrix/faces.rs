@@ -177,6 +177,7 @@ fn terminal(daemon: &TestDaemon, agent: &str, act: Act, prompt: &str) -> Seen {
             busy.iter().any(|id| !before.contains(id))
         });
         run.press(b"\x03");
+        run.see("cancelled");
     }
     let code = run.end();
     let text = run.text().to_owned();

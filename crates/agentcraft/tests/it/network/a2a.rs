@@ -314,7 +314,8 @@ fn a_kill_in_the_middle_of_many_tasks_loses_none_and_keeps_their_order() {
     all(&asking, "TASK_STATE_AUTH_REQUIRED");
     eventually("every one has begun to talk", || {
         let mut texts = talking.iter().map(|id| said(&call(&http, "GetTask", id)));
-        texts.all(|text| text.lines().count() > 1)
+        // What came in the last moment may be lost, what came before it not.
+        texts.all(|text| text.lines().count() > 25)
     });
     daemon.kill();
     drop(http);

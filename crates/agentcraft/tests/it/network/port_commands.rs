@@ -95,11 +95,6 @@ fn what_is_not_there_is_named_and_so_is_the_command_that_shows_what_is() {
             "no delegation d-1",
             "agentcraft delegation list",
         ),
-        (
-            &["workflow", "cancel", "0198"],
-            "no run 0198",
-            "agentcraft workflow history",
-        ),
     ] {
         assert_not_found(&daemon.cli(command), words, hint);
         let told = daemon.cli(&[command, &["-f", "json"]].concat());
