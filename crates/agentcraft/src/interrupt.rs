@@ -5,6 +5,7 @@
 use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError,
     atomic::{AtomicUsize, Ordering},
+    mpsc,
 };
 
 use rustix::process::{Signal, getpid, kill_process};
@@ -35,7 +36,9 @@ impl Interrupts {
             nudge: Box::new(nudge),
         });
         THREAD.get_or_init(|| {
-            std::thread::spawn(wait);
+            let (ready, is_ready) = mpsc::channel();
+            std::thread::spawn(move || wait(ready));
+            let _ = is_ready.recv(); // It tells by being dropped: from here on a press is counted.
         });
         Self { presses }
     }
@@ -65,8 +68,9 @@ fn lock() -> MutexGuard<'static, Option<Listener>> {
     LISTENER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for signals for the rest of the process. Without a runtime for it, Ctrl-C keeps its usual meaning.
-fn wait() {
+/// Waits for signals for the rest of the process, and drops `ready` once it does. Without a runtime for it, Ctrl-C keeps its
+/// usual meaning.
+fn wait(ready: mpsc::Sender<()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build();
@@ -75,6 +79,7 @@ fn wait() {
         let Ok(mut signals) = signal(SignalKind::interrupt()) else {
             return;
         };
+        drop(ready);
         while signals.recv().await.is_some() {
             match &*lock() {
                 Some(listener) => {

@@ -164,33 +164,41 @@ fn command_line(daemon: &TestDaemon, agent: &str, act: Act, prompt: &str) -> See
     }
 }
 
-/// Somebody sits there, who says yes to what is asked, or presses Ctrl-C once the turn runs.
+/// Somebody sits there, who says yes to what is asked, or presses Ctrl-C once the turn runs. A key that comes before the command has
+/// heard of its turn makes it leave; then it is tried again.
 fn terminal(daemon: &TestDaemon, agent: &str, act: Act, prompt: &str) -> Seen {
-    let before = sessions(daemon, agent, |_| true);
-    let mut run = Pty::open(daemon, 80, &["agent", "run", agent, "--prompt", prompt]);
-    if act == Act::Ask {
-        run.see("choose 1-");
-        run.say("1");
-    } else {
-        eventually("the turn runs", || {
-            let busy = sessions(daemon, agent, |session| session["busy"] == true);
-            busy.iter().any(|id| !before.contains(id))
-        });
-        run.press(b"\x03");
-        run.see("cancelled");
+    const TRIES: usize = 10;
+    let mut seen = Seen::default();
+    for _ in 0..TRIES {
+        let before = sessions(daemon, agent, |_| true);
+        let mut run = Pty::open(daemon, 80, &["agent", "run", agent, "--prompt", prompt]);
+        if act == Act::Ask {
+            run.see("choose 1-");
+            run.say("1");
+        } else {
+            eventually("the turn runs", || {
+                let busy = sessions(daemon, agent, |session| session["busy"] == true);
+                busy.iter().any(|id| !before.contains(id))
+            });
+            run.press(b"\x03");
+        }
+        let code = run.end();
+        let text = run.text().to_owned();
+        let has_left = act == Act::Cancel && !text.contains("cancel");
+        if !has_left && act == Act::Cancel {
+            eventually("the turn is cancelled", || is_cancelled(daemon, agent));
+        }
+        seen.end = match code {
+            0 => End::Done,
+            _ if act == Act::Cancel && !has_left => End::Cancelled,
+            _ => End::Failed(text.clone()),
+        };
+        (seen.text, seen.pieces) = (text, 1);
+        if !has_left {
+            break;
+        }
     }
-    let code = run.end();
-    let text = run.text().to_owned();
-    let end = match code {
-        0 => End::Done,
-        _ if text.contains("cancelled") => End::Cancelled,
-        _ => End::Failed(text.clone()),
-    };
-    Seen {
-        text,
-        pieces: 1,
-        end,
-    }
+    seen
 }
 
 /// The ids of an agent's sessions that are such.
