@@ -62,6 +62,8 @@ pub(crate) struct Guard {
     pub(crate) audit: Audit,
     callers: RateLimit,
     strangers: RateLimit,
+    /// Lines of the audit about what strangers do on open paths; who was refused before uses up none of them.
+    told: RateLimit,
 }
 
 /// Where requests without a token get through.
@@ -118,6 +120,7 @@ impl Guard {
             audit,
             callers: RateLimit::new(CALLER_PACE),
             strangers: RateLimit::new(STRANGER_PACE),
+            told: RateLimit::new(STRANGER_PACE),
         }
     }
 
@@ -244,7 +247,7 @@ pub(crate) async fn guard(
     let is_refused = status == StatusCode::FORBIDDEN || status == StatusCode::UNAUTHORIZED;
     let is_act = !is_safe(&method) && !is_continued;
     // A path is open to those who hammer too, and they fill no journal.
-    let is_told = || !is_stranger || guard.strangers.take(&from_text, Instant::now()).is_ok();
+    let is_told = || !is_stranger || guard.told.take(&from_text, Instant::now()).is_ok();
     if is_refused && is_told() {
         guard.audit.refused(act(&who), status.as_str());
     } else if is_act && !is_refused && is_told() {
