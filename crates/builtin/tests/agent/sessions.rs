@@ -1,5 +1,10 @@
 //! Sessions beside each other, and after a restart.
 
+use std::{
+    fs::File,
+    time::{Duration, SystemTime},
+};
+
 use serde_json::{Value, json};
 
 use crate::support::{Client, allow, patiently, spoken};
@@ -122,6 +127,14 @@ async fn sessions_are_listed_with_their_titles_newest_first() {
     client.ask(&two, "second").await;
     client.ask(&one, "first\nof all").await;
     client.leave().await.unwrap();
+    // Files that were written in the same tick of the clock have no order.
+    let now = SystemTime::now();
+    for (session, hours) in [(&one, 1), (&two, 2)] {
+        let path = format!(".agentcraft/sessions/{session}.jsonl");
+        let file = File::options().append(true).open(folder.path().join(path));
+        let earlier = now - Duration::from_secs(hours * 60 * 60);
+        file.unwrap().set_modified(earlier).unwrap();
+    }
     let client = Client::start(folder.path()).await;
     let three = client.new_session().await;
     let list = client.call("session/list", json!({})).await.unwrap();
