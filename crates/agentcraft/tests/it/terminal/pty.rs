@@ -5,6 +5,7 @@ use std::{
     io::{Read, Write},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -23,6 +24,8 @@ pub(crate) struct Pty {
     child: Child,
     keyboard: File,
     shown: Arc<Mutex<String>>,
+    /// Reads what is shown until the terminal is hung up.
+    reader: JoinHandle<()>,
     /// What has been seen already; only newer text counts.
     seen: usize,
     finished: String,
@@ -70,11 +73,12 @@ impl Pty {
         let keyboard = File::from(master);
         let screen = keyboard.try_clone().unwrap();
         let written = shown.clone();
-        std::thread::spawn(move || read(screen, &written));
+        let reader = std::thread::spawn(move || read(screen, &written));
         Self {
             child,
             keyboard,
             shown,
+            reader,
             seen: 0,
             finished: String::new(),
         }
@@ -120,11 +124,12 @@ impl Pty {
             .contains(LocalModes::ICANON | LocalModes::ECHO)
     }
 
-    /// Waits for the end, and gives the exit code.
+    /// Waits for the end and for the last of what it showed, and gives the exit code.
     pub(crate) fn end(&mut self) -> i32 {
         let until = Instant::now() + PATIENCE;
         loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
+            let status = self.child.try_wait().unwrap();
+            if let (Some(status), true) = (status, self.reader.is_finished()) {
                 self.finished = self.shown.lock().unwrap().clone();
                 return status.code().unwrap_or(-1);
             }
