@@ -35,7 +35,7 @@ use super::{
 };
 use crate::{
     Answered, AskRequest, EngineError, EventLog, SessionSink, agent::chain, clock,
-    engine::AgentSource,
+    engine::AgentSource, tally::Tally,
 };
 use deciding::Settled;
 use keeping::Kept;
@@ -76,6 +76,7 @@ pub(crate) struct Surroundings {
     /// Places for conversations that stay open while nobody uses them.
     pub(crate) spares: Arc<Semaphore>,
     pub(crate) store: Store,
+    pub(crate) tally: Tally,
     pub(crate) tasks: Tasks,
     pub(crate) agents: Arc<AgentSource>,
     /// Rules of the whole node, which come before those of a template.
