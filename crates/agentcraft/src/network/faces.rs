@@ -1,6 +1,6 @@
 //! Every face behind the node's port, joined with the parts that serve it.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::{BTreeMap, BTreeSet}, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use awcp::{AwcpConfig, Delegations, SandboxConfig, SftpConfig};
@@ -428,10 +428,20 @@ pub(crate) fn described(name: &str, plan: &workflow::Plan) -> Value {
     let steps = plan.written_steps().map(|step| {
         let next = step.transitions.iter().map(|transition| &transition.goto);
         let next: Vec<&String> = next.chain(&step.on_success).collect();
+        let mut when: BTreeMap<&String, String> = BTreeMap::new();
+        for transition in &step.transitions {
+            let Some(condition) = &transition.when else {
+                continue;
+            };
+            when.entry(&transition.goto)
+                .and_modify(|said| *said = format!("{said} or {condition}"))
+                .or_insert_with(|| condition.clone());
+        }
         json!({
             "name": step.name,
             "kind": step.kind.word(),
             "next": next,
+            "when": when,
             "failure": step.on_failure,
             "inner": step.kind.inner(),
             "outcome": match &step.kind {
