@@ -2,7 +2,9 @@
 
 import { draw, make } from "./dom.js";
 
-const WIDTH = 960, HEIGHT = 220, LEFT = 52, BOTTOM = 24, TOP = 10, TICKS = 4, LABELS_MAX = 10;
+/** On a telephone a drawing of its own width, so that letters stay letters. */
+const WIDE = 960, NARROW = 400, NARROW_BELOW = 700;
+const HEIGHT = 220, LEFT = 52, BOTTOM = 24, TOP = 10, TICKS = 4, LABEL_WIDE = 90;
 /** Names with a colour of their own; the others share one. */
 export const COLOURS = 5;
 
@@ -24,9 +26,10 @@ export function columns(title, days, series, isWhole = true) {
   const totals = days.map((_, index) => series.reduce((sum, { values }) => sum + values[index], 0));
   const ticks = axis(Math.max(...totals, isWhole ? 1 : 0.01), isWhole);
   const most = ticks.at(-1);
-  const wide = (WIDTH - LEFT) / days.length;
+  const width = innerWidth < NARROW_BELOW ? NARROW : WIDE;
+  const wide = (width - LEFT) / days.length;
   const high = (value) => (value / most) * HEIGHT;
-  const every = Math.ceil(days.length / LABELS_MAX);
+  const every = Math.ceil(LABEL_WIDE / wide);
   const bars = days.map((day, index) => {
     let base = TOP + HEIGHT;
     const parts = series.map(({ values }, at) => {
@@ -39,13 +42,13 @@ export function columns(title, days, series, isWhole = true) {
     return draw("g", {}, draw("title", {}, `${date(day)}: ${told || "nothing"}`),
       // The whole height answers to the pointer.
       draw("rect", { class: "hit", x: LEFT + index * wide, y: TOP, width: wide, height: HEIGHT }), parts,
-      (days.length - 1 - index) % every ? null : draw("text", { x: LEFT + (index + 0.5) * wide, y: TOP + HEIGHT + 17 }, date(day, { day: "numeric", month: "short" })));
+      (days.length - 1 - index) % every ? null : draw("text", { class: index === days.length - 1 ? "last" : null, x: index === days.length - 1 ? width : LEFT + (index + 0.5) * wide, y: TOP + HEIGHT + 17 }, date(day, { day: "numeric", month: "short" })));
   });
-  const lines = ticks.map((value) => draw("g", {}, draw("line", { class: value ? null : "zero", x1: LEFT, x2: WIDTH, y1: TOP + HEIGHT - high(value), y2: TOP + HEIGHT - high(value) }),
+  const lines = ticks.map((value) => draw("g", {}, draw("line", { class: value ? null : "zero", x1: LEFT, x2: width, y1: TOP + HEIGHT - high(value), y2: TOP + HEIGHT - high(value) }),
     draw("text", { class: "tick", x: LEFT - 8, y: TOP + HEIGHT - high(value) + 4 }, short(value))));
   const sum = totals.reduce((total, value) => total + value, 0);
   return make("figure", { class: "chart" },
-    draw("svg", { class: "columns", viewBox: `0 0 ${WIDTH} ${TOP + HEIGHT + BOTTOM}`, role: "img", "aria-label": `${title}: ${short(sum)} in ${days.length} days. The table below says the same.` }, lines, bars),
+    draw("svg", { class: "columns", viewBox: `0 0 ${width} ${TOP + HEIGHT + BOTTOM}`, role: "img", "aria-label": `${title}: ${short(sum)} in ${days.length} days. The table below says the same.` }, lines, bars),
     make("figcaption", {}, make("ul", { class: "keys" }, series.map(({ name }, at) => make("li", {}, make("span", { class: `key c${at + 1}` }), name)))));
 }
 

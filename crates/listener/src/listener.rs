@@ -153,12 +153,10 @@ impl Listener {
 
     /// Adds a face under the name by which it is counted. Its paths must be its own.
     pub fn mount(&mut self, name: &'static str, face: Router) {
-        let named = face.layer(middleware::map_response(
-            async move |mut answer: Response| {
-                answer.extensions_mut().insert(Face(name));
-                answer
-            },
-        ));
+        let named = face.layer(middleware::map_response(move |mut answer: Response| {
+            answer.extensions_mut().insert(Face(name));
+            std::future::ready(answer)
+        }));
         self.faces = std::mem::take(&mut self.faces).merge(named);
     }
 

@@ -1,6 +1,10 @@
 //! Every face behind the node's port, joined with the parts that serve it.
 
-use std::{collections::{BTreeMap, BTreeSet}, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context;
 use awcp::{AwcpConfig, Delegations, SandboxConfig, SftpConfig};

@@ -76,7 +76,7 @@ export async function show(place) {
     make("ul", { class: "rows", "aria-label": "Under way" }), make("ul", { class: "rows lines", "aria-label": "Lately" }), make("div", {})];
   const more = make("p", { hidden: true }, make("a", { href: "#/asks" }, ""));
   const waits = make("section", { "aria-label": "Waits for you" }, make("h2", {}, "Waits for you"), waiting, more);
-  fill(place, head, cards, start, waits, make("h2", {}, "Under way"), busy, make("h2", {}, "Lately"), recent);
+  fill(place, head, waits, cards, start, make("h2", {}, "Under way"), busy, make("h2", {}, "Lately"), recent);
   let told = "";
   const look = async () => {
     const [node, glance, sessions] = await Promise.all([get("/api/overview"), get("/api/glance"), get("/api/sessions")]);
