@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command};
 use serde_json::{Value, json};
 use testkit::TestDaemon;
 
-use crate::{network::http::Http, office::Running};
+use crate::{node, office::Running};
 
 fn read(daemon: &TestDaemon, path: &str) -> String {
     let path = daemon.scratch(path);
