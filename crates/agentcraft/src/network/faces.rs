@@ -23,7 +23,7 @@ use super::{
     metrics::Sources, said::Said, wording::Wording,
 };
 use crate::{
-    config::{Config, STORE, Webhooks},
+    config::{Config, Webhooks},
     connection::VERSION,
     endpoints::Endpoints,
 };
@@ -107,7 +107,7 @@ impl Faces<'_> {
         let sources = Sources {
             census,
             traffic: listener.traffic().clone(),
-            store: self.config.home.join(STORE),
+            store: self.config.store(),
         };
         listener.mount("metrics", super::metrics::router(sources));
     }

@@ -59,7 +59,7 @@ const work = ({ kind, name, words, href, state, expiresAt }) => make("li", { cla
 
 /** What waits for somebody and is no ask: nodes that want to be paired, changes that came home. */
 function decisions({ peers, delegations }) {
-  const pairing = (peers?.pairing ?? []).map((name) => ({ key: `pair ${name}`, name: `${name} wants to be paired`, words: "Compare the codes on both machines, then: agentcraft peer accept CODE", href: "#/peers" }));
+  const pairing = (peers?.pairing ?? []).map((name) => ({ key: `pair ${name}`, name: `${name} wants to be paired`, words: "Compare the codes on both machines, then: agentcraft peer pair --accept CODE", href: "#/peers" }));
   const home = (delegations?.waiting ?? []).map(({ id, task }) => ({ key: id, name: task, words: "The changes came home. Apply or discard them.", href: `#/delegations/${encodeURIComponent(id)}` }));
   return [...pairing, ...home];
 }
