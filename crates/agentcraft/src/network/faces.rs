@@ -107,7 +107,7 @@ impl Faces<'_> {
         let sources = Sources {
             census,
             traffic: listener.traffic().clone(),
-            store: self.config.store(),
+            store: self.config.store_file(),
         };
         listener.mount("metrics", super::metrics::router(sources));
     }
