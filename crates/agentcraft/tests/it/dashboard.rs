@@ -77,7 +77,7 @@ states:
     type: command
     command: echo 7
     transitions:
-      - {when: 'states.look.output == \"7\"', goto: odd}
+      - {when: 'states.look.Output == \"7\"', goto: odd}
       - {goto: even}
     on_failure: even
   odd: {type: terminal, message: odd}

@@ -178,8 +178,8 @@ browse(async ({ page, link }) => {
   await step("what turns used is counted", async () => {
     await part(page, "Usage");
     const row = main.getByRole("listitem").filter({ hasText: /turns?/ });
-    await row.filter({ hasText: "talker" }).getByText(/\d+00 tokens in, \d+ out/).waitFor();
+    await row.filter({ hasText: "talker" }).getByText(/[\d.]+k? tokens in, [\d.]+k? out/).waitFor();
     await page.getByLabel("Show").selectOption("input");
-    await page.getByRole("img", { name: /^Tokens in: \d+00 in 30 days/ }).waitFor();
+    await page.getByRole("img", { name: /^Tokens in: [\d.]+k? in 30 days/ }).waitFor();
   });
 });

@@ -73,7 +73,7 @@ browse(async ({ page, link }) => {
     await part(page, "Workflows");
     await main.getByRole("link", { name: "chooses", exact: true }).click();
     const conditions = page.getByRole("list", { name: "Conditions" }).getByRole("listitem");
-    await conditions.filter({ hasText: 'look to odd when states.look.output == "7"' }).waitFor();
+    await conditions.filter({ hasText: 'look to odd when states.look.Output == "7"' }).waitFor();
     equal(await conditions.count(), 1, "conditions");
     equal(await page.locator(".graph .condition").count(), 1, "numbers in the drawing");
   });
