@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
+    answers::AnsweredBy,
     peer::Status,
     test_support::{FakeAdviser, FakeHuman, FakePeer, Manner, Setup, TestNode},
 };

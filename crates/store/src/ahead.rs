@@ -12,14 +12,15 @@ mod merge;
 
 use std::{
     borrow::Cow,
-    fs::{File, OpenOptions},
+    fs::{File, Metadata, OpenOptions, TryLockError},
     io,
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -46,6 +47,12 @@ const WRITE_MAX: usize = 128 * 1024;
 
 /// How much may wait in memory before whoever writes waits for the database.
 const WAITING_MAX: usize = 8 * 1024 * 1024;
+
+/// How long whoever has the log is waited for: a process that ends lets go of it in a moment.
+const HELD_MAX: Duration = Duration::from_secs(5);
+
+/// The pause before the next look whether they have.
+const HELD_PAUSE: Duration = Duration::from_millis(5);
 
 /// The fact that says which write the database has as its last.
 const APPLIED: &str = "store.applied";
@@ -234,13 +241,8 @@ impl Log {
             name.push(ending);
             PathBuf::from(name)
         });
-        let open = |path: &PathBuf| {
-            let mut options = OpenOptions::new();
-            options.create(true).read(true).write(true).truncate(false);
-            options.mode(0o600).open(path)
-        };
         let read = |path: &PathBuf| std::fs::read(path).map(|bytes| bytes::frames(&bytes));
-        let files = [open(&paths[0])?, open(&paths[1])?];
+        let files = [held(&paths[0])?, open(&paths[1])?];
         let mut left = [read(&paths[0])?, read(&paths[1])?];
         left.sort_by_key(|frames| frames.first().map(|frame| frame.number));
         let log = Self {
@@ -275,6 +277,39 @@ impl Log {
     }
 }
 
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).read(true).write(true).truncate(false);
+    options.mode(0o600).open(path)
+}
+
+/// A file that is ours alone until it is closed: two that write to one log would write over each other.
+fn held(path: &Path) -> io::Result<File> {
+    let deadline = Instant::now() + HELD_MAX;
+    loop {
+        let file = open(path)?;
+        match file.try_lock() {
+            // Whoever had it may have removed it when they were done.
+            Ok(()) => {
+                let ours = file.metadata()?;
+                let is_ours =
+                    |named: Metadata| (named.dev(), named.ino()) == (ours.dev(), ours.ino());
+                if path.metadata().is_ok_and(is_ours) {
+                    return Ok(file);
+                }
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) => {
+                if Instant::now() >= deadline {
+                    let said = format!("another process has {} open", path.display());
+                    return Err(io::Error::new(io::ErrorKind::ResourceBusy, said));
+                }
+                thread::sleep(HELD_PAUSE);
+            }
+        }
+    }
+}
+
 /// What the log has and the database has not, without a gap: that is what was promised. Says the last number of all.
 fn recover(
     connection: &mut Connection,
@@ -301,6 +336,12 @@ fn recover(
                 number: frame.number,
                 changes: frame.changes,
             });
+        } else if frame.number > last {
+            let number = frame.number;
+            error!(
+                last,
+                number, "writes are missing before this one in the log, which is left out"
+            );
         }
     }
     if !waiting.is_empty() {

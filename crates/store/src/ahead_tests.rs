@@ -167,6 +167,82 @@ async fn a_write_that_makes_no_sense_takes_no_other_with_it() {
     assert_eq!(kinds(&store).await, ["before", "after"]);
 }
 
+#[tokio::test]
+async fn where_the_disk_is_full_nothing_that_was_promised_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store.db");
+    let store = open(&path);
+    let pages = |max: i64| {
+        store
+            .writer()
+            .read("the bound of pages", move |connection| {
+                let sql = format!("PRAGMA max_page_count = {max}");
+                connection.query_row(&sql, [], |row| row.get::<_, i64>(0))
+            })
+    };
+    store.write(vec![line("before")]).await.unwrap();
+    store.agents().await.unwrap();
+    pages(1).await.unwrap(); // As many as there are: the database takes nothing more.
+    let body = "x".repeat(100 * 1024);
+    let large = |id: &str| vec![Change::PutRecord(record(id, true, &body)), line(id)];
+    store.write(large("kept")).await.unwrap();
+    let error = store.record("run", "kept").await.unwrap_err();
+    assert!(error.is_of_the_disk(), "{error:?}");
+    let error = store.write(large("refused")).await.unwrap_err();
+    assert!(error.is_of_the_disk(), "{error:?}");
+    let dead = tempfile::tempdir().unwrap();
+    copy(dir.path(), dead.path());
+    let left = open(&dead.path().join("store.db"));
+    assert_eq!(kinds(&left).await, ["before", "kept"], "after a death");
+    pages(i64::from(u32::MAX - 1)).await.unwrap();
+    store.write(vec![line("room")]).await.unwrap();
+    assert_eq!(kinds(&store).await, ["before", "kept", "room"]);
+    assert!(store.record("run", "refused").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_transaction_of_its_own_finds_what_was_kept_before_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir.path().join("store.db"));
+    store.write(vec![line("one"), line("two")]).await.unwrap();
+    assert_eq!(store.prune(0, 1).await.unwrap(), 1);
+    assert_eq!(kinds(&store).await, ["two"]);
+}
+
+#[tokio::test]
+async fn of_two_that_want_the_store_alone_the_second_gets_it_when_the_first_is_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store.db");
+    let first = open(&path);
+    first.write(vec![line("one")]).await.unwrap();
+    let (told, opened) = std::sync::mpsc::channel();
+    let second = std::thread::spawn({
+        let path = path.clone();
+        move || {
+            let store = open(&path);
+            told.send(()).unwrap();
+            store
+        }
+    });
+    first.write(vec![line("two")]).await.unwrap();
+    assert!(opened.try_recv().is_err(), "both have it");
+    drop(first);
+    let second = second.join().unwrap();
+    second.write(vec![line("three")]).await.unwrap();
+    assert_eq!(kinds(&second).await, ["one", "two", "three"]);
+    let dead = tempfile::tempdir().unwrap();
+    copy(dir.path(), dead.path());
+    let left = open(&dead.path().join("store.db"));
+    assert_eq!(kinds(&left).await, ["one", "two", "three"]);
+    let refused = Store::open_alone(&path, Durability::ProcessDeath).unwrap_err();
+    let cause = std::iter::successors(Some(&refused as &dyn std::error::Error), |it| it.source());
+    let said: Vec<String> = cause.map(ToString::to_string).collect();
+    assert!(
+        said.iter().any(|it| it.contains("another process has")),
+        "{said:?}"
+    );
+}
+
 /// Numbers that look like chance and are the same in every run.
 struct Dice(u64);
 

@@ -8,7 +8,6 @@ impl Store {
     /// Removes journal lines before `before` (milliseconds since the Unix epoch) and beyond the newest `lines`, and
     /// sessions that are over and whose last event is before it. Says how many rows and bodies went.
     pub async fn prune(&self, before: i64, lines: u64) -> Result<usize, StoreError> {
-        self.writer().settle().await?;
         let rows = self
             .writer()
             .transact("the history", move |transaction| {

@@ -274,6 +274,7 @@ impl Thread {
                 // What was asked for before it is written before it.
                 Job::Transact(act) => {
                     self.commit(std::mem::take(&mut batch));
+                    self.settle_untold();
                     act(&mut self.connection);
                 }
             }
