@@ -116,8 +116,6 @@ impl Store {
         let mut writer = connect(path, durability).map_err(failed)?;
         migrate(&mut writer, path)?;
         let reader = connect(path, durability).map_err(failed)?;
-        let checkpoints = Checkpoints::start(&mut writer, path.to_owned(), durability)
-            .map_err(|source| OpenError::Thread { source })?;
         let blobs = Arc::new(Blobs::of(path, durability));
         let ahead = match (users, durability) {
             (Users::Several, _) => None,
@@ -131,6 +129,9 @@ impl Store {
             }
             (Users::One, Durability::None) => Some(open_ahead(path, &mut writer, &blobs, false)?),
         };
+        // After what may fail: it ends with the writer, which is dropped after it.
+        let checkpoints = Checkpoints::start(&mut writer, path.to_owned(), durability)
+            .map_err(|source| OpenError::Thread { source })?;
         let start = |connection, ahead, name| {
             Worker::start(connection, blobs.clone(), ahead, name)
                 .map_err(|source| OpenError::Thread { source })
