@@ -18,7 +18,7 @@ mod worker;
 
 pub use blobs::BlobError;
 pub use change::{Change, Entry, EventBatch, SessionRow};
-pub use inspect::{Schema, damage, inspect};
+pub use inspect::{Schema, damage, inspect, size};
 pub use journal::{JournalQuery, JournalRow};
 pub use open::{Durability, OpenError, Store};
 pub use records::{RecordQuery, RecordRow};

@@ -218,12 +218,10 @@ impl Sources {
             "Lines written into the journal.",
         )
         .add(&[], lines);
-        let ahead = self.store.with_extension("db-wal");
-        let size = |path: &PathBuf| std::fs::metadata(path).map_or(0, |found| found.len());
         let help =
             "Size of the file with state and journal, and of what waits to be merged into it.";
         page.gauge("agentcraft_store_size_bytes", help)
-            .add(&[], size(&self.store) + size(&ahead));
+            .add(&[], store::size(&self.store));
     }
 }
 
