@@ -1,27 +1,24 @@
 //! The sessions of one connection: where what the agent tells goes, and what is known of each.
 
+mod session;
+
 use std::{
     collections::{HashMap, VecDeque},
     path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use domain::turn::{EventKind, OptionKind, Raw, ToolCall, ToolUpdate, Usage};
+use domain::turn::{EventKind, OptionKind, Raw, ToolCall, ToolUpdate};
 use engine::{Lent, SessionSink};
-use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    asking::Asking,
-    convert::{self, Meaning, Speaker},
-    grants::Grants,
-    lenders::Lenders,
-    lenient,
-    members::Members,
-    relay::Relay,
+    asking::Asking, convert, grants::Grants, lenders::Lenders, members::Members, relay::Relay,
     tools::KnownTools,
 };
+
+use session::Session;
 
 /// Notifications held for a session whose id is still on its way to us: what agents announce at the start.
 const EARLY_MAX: usize = 64;
@@ -96,35 +93,10 @@ struct Table {
 }
 
 #[derive(Debug)]
-struct Session {
-    /// Its ways to whoever answers are fresh ones for each turn.
-    asking: Asking,
-    cwd: PathBuf,
-    words: Words,
-    repetition: Repetition,
-    tools: KnownTools,
-    /// What the session had cost before this turn; unknown for one that was taken up and has not told yet.
-    cost_before: Option<f64>,
-    cost: Option<f64>,
-    grants: Grants,
-    /// What the agent said when the session was opened.
-    said: Option<Raw>,
-    /// The clients that stand in for this machine.
-    lenders: Lenders,
-}
-
-#[derive(Debug)]
 struct Early {
     session: String,
     method: String,
     params: Box<RawValue>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Envelope<'a> {
-    #[serde(borrow, default)]
-    update: Option<&'a RawValue>,
 }
 
 /// The session that a message names.
@@ -419,96 +391,4 @@ impl Table {
             (None, _) | (Some(_), Some(_)) => None,
         }
     }
-}
-
-impl Session {
-    fn remember_mode(&mut self, mode: &str) {
-        self.rewrite(|members| {
-            let modes = members.get("modes").map(RawValue::get).map(str::to_owned);
-            if let Some(mut modes) = modes.as_deref().and_then(Members::read) {
-                modes.set("currentModeId", mode);
-                members.set("modes", &modes);
-            }
-        });
-    }
-
-    fn remember_options(&mut self, options: &Value) {
-        if options.is_array() {
-            self.rewrite(|members| members.set("configOptions", options));
-        }
-    }
-
-    /// The agent itself has chosen something.
-    fn heed(&mut self, update: &Value) {
-        match convert::text(update, "sessionUpdate") {
-            Some("current_mode_update") => {
-                if let Some(mode) = convert::text(update, "currentModeId") {
-                    self.remember_mode(mode);
-                }
-            }
-            Some("config_option_update") => self.remember_options(&update["configOptions"]),
-            _ => {}
-        }
-    }
-
-    /// Changes what the agent said when the session was opened, for those who open it later.
-    fn rewrite(&mut self, change: impl FnOnce(&mut Members<'_>)) {
-        let Some(said) = &mut self.said else { return };
-        let text = said.frame.clone();
-        if let Some(mut members) = Members::read(&text) {
-            change(&mut members);
-            *said = convert::raw(&members.write());
-        }
-    }
-
-    fn tell(&mut self, method: &str, params: &RawValue) {
-        let (meaning, speaker) = match method {
-            "session/update" => {
-                let update = update_of(params);
-                self.heed(&update);
-                (convert::update(&update), convert::speaker(&update))
-            }
-            method => (convert::other(method), None),
-        };
-        let kind = match meaning {
-            Meaning::Plain(kind) => kind,
-            Meaning::Tool(update) => self.tools.tell(update),
-            Meaning::SessionCost(cost) => self.spent(cost),
-        };
-        let is_new = match (self.words, speaker) {
-            (Words::New, _) | (Words::Settling, None) => true,
-            (Words::Repeated, None) => false,
-            (Words::Repeated | Words::Settling, Some(speaker)) => {
-                self.repetition.length += 1;
-                self.repetition.unanswered = speaker == Speaker::Person;
-                false
-            }
-        };
-        if is_new {
-            self.asking.sink.emit(kind, Some(convert::raw(params)));
-        }
-    }
-
-    /// Agents tell what the whole session has cost; a turn's share is what came on top.
-    fn spent(&mut self, cost: f64) -> EventKind {
-        self.cost = Some(cost);
-        match self.cost_before {
-            Some(before) => EventKind::Usage(Usage {
-                cost_usd: Some((cost - before).max(0.0)),
-                ..Usage::default()
-            }),
-            None => EventKind::Other {
-                name: "usage_update".to_owned(),
-            },
-        }
-    }
-}
-
-/// The `update` in the params; null if there is none, or it is nested beyond reading.
-fn update_of(params: &RawValue) -> Value {
-    let envelope: Option<Envelope<'_>> = serde_json::from_str(params.get()).ok();
-    let update = envelope.and_then(|envelope| envelope.update);
-    update
-        .and_then(|update| lenient::value(update.get()))
-        .unwrap_or_default()
 }

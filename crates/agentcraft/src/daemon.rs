@@ -192,7 +192,7 @@ async fn live(config: &Config, announce: impl FnOnce(&Ready)) -> anyhow::Result<
 }
 
 async fn build(config: &Config, tasks: &Tasks) -> anyhow::Result<(Engine, Children, Endpoints)> {
-    let store = Store::open(&config.store_file(), config.store_durability())?;
+    let store = Store::open_alone(&config.store_file(), config.store_durability())?;
     let id = home_id(&store).await?;
     let owner = Owner::starting(&id)?;
     let executable = std::env::current_exe().context("could not find our own program")?;

@@ -1,6 +1,7 @@
 //! The node on the network: one port, and every face behind it.
 
 mod adviser;
+mod census;
 mod faces;
 mod grants;
 mod lender;

@@ -108,7 +108,7 @@ impl Standalone {
             Stays::Yes => config.store_durability(),
             Stays::No => store::Durability::None,
         };
-        let store = Store::open(&space.join(crate::config::STORE), durability)?;
+        let store = Store::open_alone(&space.join(crate::config::STORE), durability)?;
         let past = run_store(config)?;
         let endpoints = Endpoints::new(
             config,

@@ -118,6 +118,7 @@ struct Day {
     turns: u64,
     input_tokens: u64,
     output_tokens: u64,
+    cost_usd: f64,
 }
 
 /// Turns and tokens per agent and day, from the journal's lines about turns.
@@ -141,6 +142,7 @@ pub(crate) async fn usage(State(config): State<Arc<Config>>) -> Answer {
         day.turns += 1;
         day.input_tokens += body["usage"]["inputTokens"].as_u64().unwrap_or(0);
         day.output_tokens += body["usage"]["outputTokens"].as_u64().unwrap_or(0);
+        day.cost_usd += body["usage"]["costUsd"].as_f64().unwrap_or(0.0);
     }
     json_of(&agents)
 }

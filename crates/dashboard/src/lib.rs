@@ -6,6 +6,7 @@
 mod agents;
 mod answer;
 mod form;
+mod glance;
 mod journal;
 mod log;
 mod offices;
@@ -17,6 +18,8 @@ mod sessions;
 mod stream;
 mod watchers;
 
+pub use glance::{Around, Lent, Surroundings};
 pub use log::logs;
 pub use offices::{OfficeAct, OfficeAsk, Offices, Seat, SeatRole, offices};
+pub use records::state_of;
 pub use router::{Config, Workflows, router};

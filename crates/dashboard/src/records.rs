@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
-use engine::Which;
+use engine::{Stored, Which};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -62,18 +62,36 @@ pub(crate) async fn list(State(config): State<Arc<Config>>, Path(kind): Path<Str
     let rows = records
         .list::<Value>(&kind, Which::All, None, LIMIT)
         .await?;
-    let rows: Vec<Value> = rows
-        .into_iter()
-        .map(|row| {
-            let mut record = shown(&row.value, fields);
-            // The run knows the conversation by the runner's id.
-            if let Some(talk) = record["talk"].as_str() {
-                record["session"] = json!(config.engine.sessions().of_conversation(talk));
-            }
-            json!({ "id": row.id, "at": row.at, "record": record })
-        })
-        .collect();
+    let rows = rows.into_iter();
+    let rows: Vec<Value> = rows.map(|row| worded_row(&config, fields, row)).collect();
     json_of(&rows)
+}
+
+/// A document as the page shows it; nothing of kinds that it does not show.
+pub(crate) fn view(config: &Config, kind: &str, row: Stored<Value>) -> Option<Value> {
+    let (_, fields) = KINDS.iter().find(|(known, _)| *known == kind)?;
+    Some(worded_row(config, fields, row))
+}
+
+fn worded_row(config: &Config, fields: &[Field], row: Stored<Value>) -> Value {
+    let mut record = shown(&row.value, fields);
+    // The run knows the conversation by the runner's id.
+    if let Some(talk) = record["talk"].as_str() {
+        record["session"] = json!(config.engine.sessions().of_conversation(talk));
+    }
+    json!({ "id": row.id, "at": row.at, "record": record })
+}
+
+/// How a document of a kind that the page shows stands, in a word.
+pub fn state_of(kind: &str, document: &Value) -> Option<String> {
+    let (_, fields) = KINDS.iter().find(|(known, _)| *known == kind)?;
+    shown(document, fields)["state"].as_str().map(plain)
+}
+
+/// A state without the prefix that tasks have on the wire.
+pub(crate) fn plain(state: &str) -> String {
+    let state = state.strip_prefix("TASK_STATE_").unwrap_or(state);
+    state.to_lowercase().replace('_', "-")
 }
 
 fn shown(document: &Value, fields: &[Field]) -> Value {
@@ -114,6 +132,24 @@ mod tests {
             shown,
             json!({ "agent": "a", "prompt": "look", "state": "created" })
         );
+    }
+
+    #[test]
+    fn a_state_is_a_word_however_its_document_has_it() {
+        for state in [
+            json!("input-required"),
+            json!({ "state": "input-required", "asks": [] }),
+            json!({ "input-required": {} }),
+            json!("TASK_STATE_INPUT_REQUIRED"),
+        ] {
+            let document = json!({ "task": { "status": { "state": state } } });
+            assert_eq!(
+                state_of("a2a-task", &document).as_deref(),
+                Some("input-required")
+            );
+        }
+        assert_eq!(state_of("run", &json!({})), None);
+        assert_eq!(state_of("token", &json!({})), None);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::{
     agents,
     answer::{Answer, Refused, json_of},
+    glance::{self, Around},
     journal, page, records,
     sent::Sent,
     sessions, stream,
@@ -32,6 +33,7 @@ pub struct Config {
     /// Where runs of workflows are kept.
     pub runs: Records,
     pub workflows: Workflows,
+    pub around: Around,
     pub version: String,
     /// What the node is called.
     pub name: String,
@@ -68,6 +70,7 @@ pub fn router(config: Config) -> Router {
         .route("/", get(page::index))
         .route("/assets/{*path}", get(page::file))
         .route("/api/overview", get(overview))
+        .route("/api/glance", get(glance::look))
         .route("/api/agents", get(agents::list).post(agents::create))
         .route("/api/agents/{name}", delete(agents::destroy))
         .route("/api/agents/{name}/{act}", post(agents::act))

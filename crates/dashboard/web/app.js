@@ -2,6 +2,7 @@
 
 import { follow, get, hangUp, post } from "./api.js";
 import { fill, make } from "./dom.js";
+import { icon } from "./icons.js";
 import * as overview from "./views/overview.js";
 import * as agents from "./views/agents.js";
 import * as sessions from "./views/sessions.js";
@@ -300,7 +301,7 @@ setInterval(async () => {
 }, BEAT_MS);
 
 fill(document.getElementById("parts"), PARTS.map(([name, title]) =>
-  make("li", {}, make("a", { href: `#/${name}` }, title, name === "asks" ? make("span", { id: "waiting", class: "badge", hidden: true }) : null))));
+  make("li", {}, make("a", { href: `#/${name}` }, icon(name), title, name === "asks" ? make("span", { id: "waiting", class: "badge", hidden: true }) : null))));
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();

@@ -1,6 +1,6 @@
 // The steps of a workflow as a drawing, coloured as they run.
 
-import { draw, make } from "./dom.js";
+import { draw, make, visible } from "./dom.js";
 
 const WIDTH = 168, HEIGHT = 46, ACROSS = 24, DOWN = 36, EDGE = 34, LETTERS = 19;
 /** A drawing of this width may shrink to a narrow window and still be read. */
@@ -9,9 +9,9 @@ const SIGNS = { pending: "", "in-progress": "●", completed: "✓", failed: "�
 let drawings = 0;
 
 /** Where a step leads: to what is inside it, where it goes when it succeeds, and where it goes when it fails. */
-const ways = ({ next, failure, inner = [] }) => {
+const ways = ({ next, failure, inner = [], when = {} }) => {
   const kinds = new Map([...inner.map((name) => [name, "inner"]), ...(failure ? [[failure, "failure"]] : []), ...next.map((name) => [name, "next"])]);
-  return [...kinds].map(([name, kind]) => ({ name, kind }));
+  return [...kinds].map(([name, kind]) => ({ name, kind, when: kind === "next" ? when[name] : null }));
 };
 const following = (step) => [...new Set([...step.next, ...(step.failure ? [step.failure] : []), ...(step.inner ?? [])])];
 
@@ -96,6 +96,17 @@ export function graph(workflow) {
   const lane = Math.max(...[...place.values()].map(({ x }) => x)) + WIDTH + ACROSS / 2;
   const lines = drawn.map(({ step, name, kind }) => draw("path", { class: `way ${kind}`,
     d: way(place.get(step.name), place.get(name), kind, back.has(`${step.name}\n${name}`), lane), "marker-end": kind === "inner" ? null : `url(#${arrow}-${kind})` }));
+  // A condition is as long as it likes, so the way has its number, and the words are below.
+  const conditions = drawn.filter(({ when }) => when);
+  const arrived = new Map();
+  const numbers = conditions.map(({ step, name, when }, index) => {
+    const { x, y } = place.get(name);
+    const beside = (arrived.get(name) ?? 0) * 20;
+    arrived.set(name, (arrived.get(name) ?? 0) + 1);
+    const at = { x: x + WIDTH / 2 - 14 - beside, y: y - 12 };
+    return draw("g", { class: "condition" }, draw("title", {}, `${step.name} to ${name} when ${when}`),
+      draw("circle", { cx: at.x, cy: at.y, r: 8 }), draw("text", { x: at.x, y: at.y + 4 }, String(index + 1)));
+  });
   const legend = [["failure", "dashed: when it fails"], ["inner", "dotted: steps inside"]].filter(([kind]) => drawn.some((to) => to.kind === kind));
   const far = [...place.values()];
   const isPast = drawn.some(({ step, name }) => place.get(name).row - place.get(step.name).row > 1);
@@ -104,7 +115,7 @@ export function graph(workflow) {
   const height = Math.max(...far.map(({ y }) => y)) + HEIGHT + 6;
   const svg = draw("svg", { class: width <= FITS ? "fits" : null, width, height, viewBox: `0 0 ${width} ${height}`, role: "img" },
     draw("defs", {}, ["next", "failure"].map((kind) => draw("marker", { id: `${arrow}-${kind}`, viewBox: "0 0 8 8", refX: 6, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" },
-      draw("path", { class: `tip ${kind}`, d: "M 0 0 L 8 4 L 0 8 z" })))), lines, [...boxes.values()].map(({ box }) => box));
+      draw("path", { class: `tip ${kind}`, d: "M 0 0 L 8 4 L 0 8 z" })))), lines, [...boxes.values()].map(({ box }) => box), numbers);
   const tell = () => svg.setAttribute("aria-label",
     `Steps of ${workflow.name}: ${[...states].map(([name, state]) => `${name} ${state}`).join(", ")}`);
   tell();
@@ -141,7 +152,9 @@ export function graph(workflow) {
   };
   return {
     element: make("div", {}, make("div", { class: "graph", tabindex: "0", role: "group", "aria-label": `Steps of ${workflow.name}` }, svg),
-      legend.length ? make("p", { class: "legend" }, legend.map(([, words]) => words).join(" · ")) : null),
+      legend.length ? make("p", { class: "legend" }, legend.map(([, words]) => words).join(" · ")) : null,
+      conditions.length ? make("ol", { class: "legend conditions", "aria-label": "Conditions" }, conditions.map(({ step, name, when }) =>
+        make("li", {}, make("strong", {}, step.name), " to ", make("strong", {}, name), " when ", make("code", {}, visible(when))))) : null),
     colour: paint,
     /** A step of the run failed, at the end of its path. */
     fail(path) {

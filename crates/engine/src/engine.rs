@@ -36,6 +36,7 @@ use crate::{
     Validation, WorkDir,
     agent::{self, AgentHandle, Command, Surroundings, Workspace},
     recovery, retention, session,
+    tally::{Counts, Tally},
 };
 
 /// Agents that are gone and whose sessions wait to be closed; a task waits here while a thousand are destroyed at once.
@@ -52,6 +53,7 @@ struct Inner {
     library: Arc<Library>,
     around: Arc<Surroundings>,
     sessions: Sessions,
+    tally: Tally,
     borrowers: borrow::Borrowers,
     closing: AtomicBool,
 }
@@ -144,9 +146,11 @@ impl Engine {
             tasks: tasks.clone(),
             print: Mutex::default(),
         };
+        let tally = Tally::default();
         let sessions = Sessions::new(session::Surroundings {
             spares: session::spares(),
             store,
+            tally: tally.clone(),
             tasks,
             agents: Arc::new(agents),
             node_policy,
@@ -160,6 +164,7 @@ impl Engine {
             library,
             around,
             sessions,
+            tally,
             borrowers: borrow::Borrowers::default(),
             closing: AtomicBool::new(false),
         };
@@ -181,7 +186,13 @@ impl Engine {
 
     /// Documents that the faces keep.
     pub fn records(&self) -> Records {
-        Records::new(self.inner.around.store.clone())
+        let store = self.inner.around.store.clone();
+        Records::counted(store, self.inner.tally.clone())
+    }
+
+    /// What was done since the start.
+    pub fn counts(&self) -> Counts {
+        self.inner.tally.read()
     }
 
     /// Changes whenever the journal has new lines.

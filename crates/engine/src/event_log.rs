@@ -7,7 +7,7 @@ use std::{
 };
 
 use domain::{
-    Trace,
+    Timestamp, Trace,
     turn::{Event, EventKind, Raw, Usage},
 };
 use tokio::sync::watch;
@@ -56,16 +56,18 @@ struct Inner {
 /// events, each of which may say a part of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct SoFar {
+    began: Option<Timestamp>,
     trace: Option<Trace>,
     usage: Option<Usage>,
 }
 
 impl SoFar {
     /// Takes in the next event of the session.
-    pub(crate) fn follow(&mut self, kind: &EventKind) {
-        match kind {
+    pub(crate) fn follow(&mut self, event: &Event) {
+        match &event.kind {
             EventKind::TurnStarted { trace, .. } => {
                 *self = Self {
+                    began: Some(event.at),
                     trace: *trace,
                     usage: None,
                 };
@@ -80,6 +82,11 @@ impl SoFar {
             }
             _ => {}
         }
+    }
+
+    /// When the turn began; nothing if that was before this log.
+    pub(crate) fn began(&self) -> Option<Timestamp> {
+        self.began
     }
 
     pub(crate) fn trace(&self) -> Option<Trace> {
@@ -248,7 +255,7 @@ impl EventLog {
             .filter(|event| event.seq > before && event.seq <= seq);
         let moved: usize = newly
             .map(|event| {
-                so_far.follow(&event.kind);
+                so_far.follow(event);
                 event.weight()
             })
             .sum();

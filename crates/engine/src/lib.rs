@@ -17,6 +17,7 @@ mod records;
 mod recovery;
 mod retention;
 mod session;
+mod tally;
 mod tools;
 
 pub use agent::{AgentView, Confinement, Walls, WorkDir, WorkDirConflict, chain};
@@ -42,6 +43,7 @@ pub use session::{
     OpenError, Prompt, SessionView, Sessions, Thread, TurnOutcome, Waiting,
 };
 pub use store::{JournalQuery, JournalRow};
+pub use tally::{Counts, Durations};
 pub use tools::{
     ServerState, ServerStatus, Tool, ToolCall, ToolError, ToolOutput, ToolProgress, ToolServer,
     ToolSource, ToolSources,

@@ -4,12 +4,13 @@ use serde::{Serialize, de::DeserializeOwned};
 use store::{Change, Entry, RecordQuery, RecordRow, Store};
 use tracing::warn;
 
-use crate::{EngineError, agent::chain, clock};
+use crate::{EngineError, agent::chain, clock, tally::Tally};
 
 /// The documents of the node. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Records {
     store: Store,
+    tally: Tally,
 }
 
 /// Whether a document is taken up by a new daemon, or is history.
@@ -44,7 +45,12 @@ pub struct Note {
 impl Records {
     /// The documents in a store.
     pub fn new(store: Store) -> Self {
-        Self { store }
+        Self::counted(store, Tally::default())
+    }
+
+    /// The same, where what is written down is counted.
+    pub(crate) fn counted(store: Store, tally: Tally) -> Self {
+        Self { store, tally }
     }
 
     /// Writes all of a batch or nothing. When it returns, it is kept.
@@ -146,8 +152,17 @@ impl Records {
     }
 
     async fn write(&self, kind: &str, changes: Vec<Change>) -> Result<(), EngineError> {
+        let noted = changes.iter().filter_map(|change| match change {
+            Change::Journal(entry) => Some(entry.kind.clone()),
+            _ => None,
+        });
+        let noted: Vec<String> = noted.collect();
         let written = self.store.write(changes).await;
-        written.map_err(|source| failed(kind, source))
+        written.map_err(|source| failed(kind, source))?;
+        for kind in noted {
+            self.tally.noted(&kind);
+        }
+        Ok(())
     }
 }
 

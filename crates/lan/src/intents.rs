@@ -4,6 +4,8 @@
 //! it. Questions on the way are answered from rules and context, or wait for the human.
 
 mod again;
+mod answering;
+mod choosing;
 mod late;
 mod leg;
 mod pace;
@@ -28,15 +30,10 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::{
-    advice::{Advisers, Offer},
-    answers::{AnswerRule, AnsweredBy},
-    error::LanError,
-    peer::Peer,
-    peers::Peers,
-    ports::Human,
+    advice::Advisers, answers::AnswerRule, error::LanError, peers::Peers, ports::Human,
     rank::Ranked,
 };
-use leg::{Attempt, Candidate, WentOn};
+use leg::{Attempt, Candidate};
 use pace::{Held, Pace, Source};
 use record::INTENT;
 pub use record::{Answered, Intent, IntentStatus, Leg, LegError, LegStatus, Tried};
@@ -48,9 +45,6 @@ const TEXT_MAX: usize = 64 * 1024;
 
 /// Peers that one intent may go to at once.
 const FAN_OUT_MAX: usize = 16;
-
-/// Peers that are tried for one intent.
-const TRIED_MAX: usize = 32;
 
 /// How long a peer may work unless the caller says otherwise, and at most.
 const WITHIN: Duration = Duration::from_secs(10 * 60);
@@ -254,94 +248,6 @@ impl Intents {
         Ok(intent)
     }
 
-    /// Whoever could do it, each once, the best first; nobody who is in the chain already.
-    async fn candidates(
-        &self,
-        text: &str,
-        options: &IntentOptions,
-    ) -> Result<Vec<Candidate>, LanError> {
-        let peers = &self.inner.peers;
-        let mut ranked = peers.index().route(text);
-        if let Some(said) = &options.peer {
-            let peer = peers.find(said)?;
-            let wanted = options.capability.as_deref();
-            ranked.retain(|ranked| {
-                ranked.peer == peer.agent_id
-                    && wanted.is_none_or(|wanted| ranked.capability == wanted)
-            });
-            let best = ranked.into_iter().next();
-            let candidate = Candidate {
-                why: best.as_ref().map_or("it was named".to_owned(), |best| {
-                    format!("it was named; {}", best.why)
-                }),
-                score: best.as_ref().map_or(0.0, |best| best.score),
-                capability: options
-                    .capability
-                    .clone()
-                    .or(best.map(|best| best.capability)),
-                peer,
-            };
-            return Ok(vec![candidate]);
-        }
-        if self.inner.deciding.advisers.have_router() {
-            ranked = self.advised(text, ranked).await;
-        }
-        let mut candidates: Vec<Candidate> = Vec::new();
-        for ranked in ranked {
-            let is_there = candidates
-                .iter()
-                .any(|known| known.peer.agent_id == ranked.peer);
-            let Ok(peer) = peers.get(&ranked.peer) else {
-                continue;
-            };
-            if is_there || is_in(&options.chain, &peer) || candidates.len() >= TRIED_MAX {
-                continue;
-            }
-            candidates.push(Candidate {
-                peer,
-                capability: Some(ranked.capability),
-                score: ranked.score,
-                why: ranked.why,
-            });
-        }
-        if candidates.is_empty() {
-            return Err(LanError::NoFit {
-                text: text.chars().take(200).collect(),
-            });
-        }
-        Ok(candidates)
-    }
-
-    /// As the router of the owner's choice has it; where it cannot be followed, as the words have it, and that is said.
-    async fn advised(&self, text: &str, ranked: Vec<Ranked>) -> Vec<Ranked> {
-        let mut offers = self.inner.peers.offers();
-        // Those that fit by their words come first, for a router is not shown a thousand.
-        let place = |offer: &Offer| {
-            let is_it = |one: &Ranked| one.peer == offer.peer && one.capability == offer.capability;
-            ranked.iter().position(is_it).unwrap_or(usize::MAX)
-        };
-        offers.sort_by_key(place);
-        match self.inner.deciding.advisers.choose(text, offers).await {
-            Ok(choice) => {
-                let chosen = (1..).zip(choice.chosen).map(|(place, offer)| Ranked {
-                    peer: offer.peer,
-                    capability: offer.capability,
-                    score: 1.0 / f64::from(place),
-                    why: choice.why.clone(),
-                });
-                chosen.collect()
-            }
-            Err(why) => {
-                tracing::warn!(why, "an intent is routed by its words");
-                let said = ranked.into_iter().map(|one| Ranked {
-                    why: format!("{}; {why}", one.why),
-                    ..one
-                });
-                said.collect()
-            }
-        }
-    }
-
     /// Takes candidates from the pool until one takes the intent.
     async fn work(
         &self,
@@ -392,78 +298,6 @@ impl Intents {
                 Attempt::NotTaken(why) => tried.push(failed(why)),
             }
         }
-    }
-
-    async fn answer_now(&self, id: &str, reply: &Reply) -> Result<Intent, LanError> {
-        let Reply { text, peer, ask } = reply;
-        let (answer, peer, meant) = (text.as_str(), peer.as_deref(), ask.as_deref());
-        let _answering = self.begin_answer(id)?;
-        let mut intent = self.show(id).await?;
-        let peer = peer.map(|said| self.inner.peers.find(said)).transpose()?;
-        let is_meant = |leg: &&mut Leg| {
-            leg.status == LegStatus::Awaiting
-                && peer.as_ref().is_none_or(|peer| peer.agent_id == leg.peer)
-        };
-        let mut waiting: Vec<&mut Leg> = intent.legs.iter_mut().filter(is_meant).collect();
-        let leg = match &mut waiting[..] {
-            [leg] => leg,
-            [] => {
-                let what = "this intent waits for no answer".to_owned();
-                return Err(LanError::Invalid { what });
-            }
-            _ => {
-                let what = "several peers wait for an answer; say which one is meant".to_owned();
-                return Err(LanError::Invalid { what });
-            }
-        };
-        let peer = self.inner.peers.get(&leg.peer)?;
-        let client = self.inner.peers.client(&peer)?;
-        if meant.is_some_and(|meant| leg.ask.as_deref() != Some(meant)) {
-            return Err(not_used(leg.question.as_deref()));
-        }
-        let answered = Answered {
-            question: leg.question.clone().unwrap_or_default(),
-            answer: answer.to_owned(),
-            by: AnsweredBy::Human,
-            confidence: 1.0,
-            because: "the human answered".to_owned(),
-        };
-        let mut context = intent.context.clone();
-        context.push(answer.to_owned());
-        let went_on = self.go_on(&client, leg, answered, &context).await?;
-        if let Some(main) = &intent.session {
-            self.inner.sessions.add(main, leg).await?;
-        }
-        match went_on {
-            WentOn::WithTheAnswer => intent.context = context,
-            WentOn::ByItself | WentOn::ToAnotherQuestion => {
-                let asked = leg.question.clone();
-                intent.settle();
-                self.keep(&intent, "intent.looked-at").await?;
-                return Err(not_used(asked.as_deref()));
-            }
-        }
-        intent.settle();
-        self.keep(&intent, "intent.answered-by-human").await?;
-        Ok(intent)
-    }
-
-    /// One answer at a time: a second one would be for a question that is answered by then.
-    fn begin_answer(&self, id: &str) -> Result<Answering<'_>, LanError> {
-        if !self.answering().insert(id.to_owned()) {
-            return Err(LanError::Invalid {
-                what: "somebody is answering this already".to_owned(),
-            });
-        }
-        Ok(Answering {
-            intents: self,
-            id: id.to_owned(),
-        })
-    }
-
-    fn answering(&self) -> MutexGuard<'_, HashSet<String>> {
-        let answering = self.inner.answering.lock();
-        answering.unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn keep(&self, intent: &Intent, kind: &str) -> Result<(), LanError> {
@@ -533,18 +367,6 @@ impl Intents {
     }
 }
 
-/// An answer on its way, until this is dropped.
-struct Answering<'a> {
-    intents: &'a Intents,
-    id: String,
-}
-
-impl Drop for Answering<'_> {
-    fn drop(&mut self) {
-        self.intents.answering().remove(&self.id);
-    }
-}
-
 /// Words that are under way at a peer, until this is dropped.
 struct UnderWay<'a> {
     intents: &'a Intents,
@@ -555,27 +377,6 @@ struct UnderWay<'a> {
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         self.intents.pace().end(self.peer, self.text);
-    }
-}
-
-/// Whether a chain holds the peer: its id, or its name with the beginning of it.
-fn is_in(chain: &[String], peer: &Peer) -> bool {
-    let node = domain::chain::Ourselves {
-        id: peer.agent_id.clone(),
-        name: peer.name().to_owned(),
-    };
-    chain.iter().any(|id| node.is(id))
-}
-
-/// An answer to what is not asked any more; with what is asked now.
-fn not_used(asked: Option<&str>) -> LanError {
-    let now = asked.map(|asked| format!("; it asks now: {asked}"));
-    let way_on = "; `agentcraft journal --kind intent.` tells what happened".to_owned();
-    LanError::Invalid {
-        what: format!(
-            "the question was answered or over already, so this answer was not used{}",
-            now.unwrap_or(way_on)
-        ),
     }
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
+    answers::AnsweredBy,
     peer::Status,
     test_support::{FakeAdviser, FakeHuman, FakePeer, Manner, Setup, TestNode},
 };
@@ -597,12 +598,14 @@ async fn an_answer_that_the_peer_cannot_take_is_asked_of_the_human() {
 /// Thinks for longer than the peer may work.
 struct Thinker;
 
-const WORK: Duration = Duration::from_secs(2);
+const WORK: Duration = Duration::from_secs(60);
 
 impl Human for Thinker {
     fn ask(&self, _: crate::Question) -> crate::PortFuture<Option<String>> {
         Box::pin(async {
-            tokio::time::sleep(WORK + Duration::from_millis(50)).await;
+            tokio::time::pause();
+            tokio::time::advance(WORK + Duration::from_millis(50)).await;
+            tokio::time::resume();
             Some("A4".to_owned())
         })
     }

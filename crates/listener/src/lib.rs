@@ -28,4 +28,4 @@ pub use listener::{Listener, ListenerConfig, ListenerError, Trust};
 pub use refusal::Refusal;
 pub use tls::{Tls, TlsError};
 pub use tokens::{NewToken, OWNER_TOKEN_FILE, TokenError, TokenView, Tokens};
-pub use traffic::Traffic;
+pub use traffic::{Answered, Traffic};

@@ -25,6 +25,7 @@ use crate::{
     hosts::Hosts,
     routes,
     tls::Identity,
+    traffic::Face,
 };
 
 /// A request's body unless a face sets another bound for its own: prompts with pictures fit.
@@ -150,9 +151,13 @@ impl Listener {
         &self.traffic
     }
 
-    /// Adds a face. Its paths must be its own.
-    pub fn mount(&mut self, face: Router) {
-        self.faces = std::mem::take(&mut self.faces).merge(face);
+    /// Adds a face under the name by which it is counted. Its paths must be its own.
+    pub fn mount(&mut self, name: &'static str, face: Router) {
+        let named = face.layer(middleware::map_response(move |mut answer: Response| {
+            answer.extensions_mut().insert(Face(name));
+            std::future::ready(answer)
+        }));
+        self.faces = std::mem::take(&mut self.faces).merge(named);
     }
 
     /// Lets requests without a token through to this path and what is below it: its face authenticates by itself.
@@ -195,9 +200,8 @@ impl Listener {
                 guard::guard,
             ));
         let traffic = self.traffic;
-        let router = router.layer(middleware::map_response(move |response: Response| {
-            traffic.count(response.status());
-            std::future::ready(response)
+        let router = router.layer(middleware::from_fn(move |request, next| {
+            traffic.clone().pass(request, next)
         }));
         info!(addr = %self.addr, scheme, trust = ?self.config.trust, "listening");
         let (socket, identity, connections) = (self.socket, self.identity, tasks.child());

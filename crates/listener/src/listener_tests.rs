@@ -68,6 +68,7 @@ impl Scene {
             Some(_) | None => StatusCode::OK,
         };
         listener.mount(
+            "test",
             Router::new()
                 .route("/who", get(who).post(who))
                 .route("/own/way", get(who))

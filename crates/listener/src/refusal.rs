@@ -9,6 +9,8 @@ use axum::{
 };
 use serde_json::json;
 
+use crate::traffic::TurnedAway;
+
 /// Why a request was turned away.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -109,6 +111,7 @@ impl IntoResponse for Refusal {
             },
         }));
         let mut response = (status, body).into_response();
+        response.extensions_mut().insert(TurnedAway(self.code()));
         let headers = response.headers_mut();
         match self {
             Self::NoToken | Self::BadToken => {

@@ -18,6 +18,7 @@ pub mod sandbox;
 mod snapshot;
 pub mod system;
 pub mod tasks;
+pub mod usage;
 
 #[cfg(test)]
 mod test_support;

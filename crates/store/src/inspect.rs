@@ -1,6 +1,6 @@
 //! Looking at a store without changing it: which version it has, and what opening it would mean.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use rusqlite::{Connection, OpenFlags};
 
@@ -44,6 +44,17 @@ pub fn damage(path: &Path) -> Option<String> {
         Ok(said) => Some(said),
         Err(error) => Some(error.to_string()),
     }
+}
+
+/// How many bytes a store takes on the disk: its file, and those beside it that hold what is not in it yet.
+pub fn size(path: &Path) -> u64 {
+    let endings = ["", "-wal", "-ahead-0", "-ahead-1"];
+    let bytes = |ending: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(ending);
+        fs::metadata(name).map_or(0, |found| found.len())
+    };
+    endings.into_iter().map(bytes).sum()
 }
 
 #[cfg(test)]

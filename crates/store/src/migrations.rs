@@ -66,6 +66,12 @@ const STEPS: &[&str] = &[
         DELETE FROM blobs WHERE session = old.session AND first = old.first;
     END;
     ",
+    // No reader of the journal has used them: it is read backwards from its end, or forwards from a place.
+    "
+    DROP INDEX IF EXISTS journal_by_agent;
+    DROP INDEX IF EXISTS journal_by_time;
+    DROP INDEX IF EXISTS journal_by_session;
+    ",
 ];
 
 /// The version this program reads and writes.

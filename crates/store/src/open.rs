@@ -14,6 +14,7 @@ use rusqlite::{Connection, ErrorCode};
 use tokio::sync::watch;
 
 use crate::{
+    ahead::Ahead,
     blobs::Blobs,
     change::Change,
     checkpoint::Checkpoints,
@@ -38,6 +39,13 @@ pub enum Durability {
     ProcessDeath,
     /// Also the loss of power; each commit waits for the disk.
     PowerLoss,
+}
+
+/// How many processes may have the file open at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Users {
+    One,
+    Several,
 }
 
 /// Why the store could not be opened.
@@ -71,6 +79,8 @@ pub enum OpenError {
         to: i64,
         source: rusqlite::Error,
     },
+    #[error("could not bring what was kept beside the store at {} into it", path.display())]
+    Ahead { path: PathBuf, source: StoreError },
     #[error("could not start the store's thread")]
     Thread { source: io::Error },
 }
@@ -86,8 +96,18 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens or creates the store in the file `path`, whose folder exists.
+    /// Opens or creates the store in the file `path`, whose folder exists. Others may have it open as well.
     pub fn open(path: &Path, durability: Durability) -> Result<Self, OpenError> {
+        Self::open_for(path, durability, Users::Several)
+    }
+
+    /// The same for a file that no other process opens meanwhile: writes are kept in a log beside it, at a fraction of the
+    /// price, and brought into the database together.
+    pub fn open_alone(path: &Path, durability: Durability) -> Result<Self, OpenError> {
+        Self::open_for(path, durability, Users::One)
+    }
+
+    fn open_for(path: &Path, durability: Durability, users: Users) -> Result<Self, OpenError> {
         create_private(path)?;
         let failed = |source| OpenError::Open {
             path: path.to_owned(),
@@ -96,16 +116,29 @@ impl Store {
         let mut writer = connect(path, durability).map_err(failed)?;
         migrate(&mut writer, path)?;
         let reader = connect(path, durability).map_err(failed)?;
+        let blobs = Arc::new(Blobs::of(path, durability));
+        let ahead = match (users, durability) {
+            (Users::Several, _) => None,
+            // Each write waits for the disk, and the database's own log is as good to wait for as another.
+            (Users::One, Durability::PowerLoss) => {
+                open_ahead(path, &mut writer, &blobs, true)?.close();
+                None
+            }
+            (Users::One, Durability::ProcessDeath) => {
+                Some(open_ahead(path, &mut writer, &blobs, true)?)
+            }
+            (Users::One, Durability::None) => Some(open_ahead(path, &mut writer, &blobs, false)?),
+        };
+        // After what may fail: it ends with the writer, which is dropped after it.
         let checkpoints = Checkpoints::start(&mut writer, path.to_owned(), durability)
             .map_err(|source| OpenError::Thread { source })?;
-        let blobs = Arc::new(Blobs::of(path, durability));
-        let start = |connection, name| {
-            Worker::start(connection, blobs.clone(), name)
+        let start = |connection, ahead, name| {
+            Worker::start(connection, blobs.clone(), ahead, name)
                 .map_err(|source| OpenError::Thread { source })
         };
         Ok(Self {
-            writer: Arc::new(start(writer, "store-writer")?),
-            reader: Arc::new(start(reader, "store-reader")?),
+            writer: Arc::new(start(writer, ahead, "store-writer")?),
+            reader: Arc::new(start(reader, None, "store-reader")?),
             blobs,
             _checkpoints: Arc::new(checkpoints),
         })
@@ -129,43 +162,59 @@ impl Store {
         &self.blobs
     }
 
-    pub(crate) fn reader(&self) -> &Worker {
-        &self.reader
+    /// Reads what was written before.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.writer.settle().await?;
+        self.reader.read(what, read).await
     }
 
     /// Every agent's record, by name.
     pub async fn agents(&self) -> Result<Vec<(String, String)>, StoreError> {
-        self.reader
-            .read("the agents", |connection| {
-                let mut statement =
-                    connection.prepare_cached("SELECT name, record FROM agents ORDER BY name")?;
-                let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-                rows.collect()
-            })
-            .await
+        self.read("the agents", |connection| {
+            let mut statement =
+                connection.prepare_cached("SELECT name, record FROM agents ORDER BY name")?;
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect()
+        })
+        .await
     }
 
     /// A fact of the node.
     pub async fn fact(&self, key: &str) -> Result<Option<String>, StoreError> {
         let key = key.to_owned();
-        self.reader
-            .read("a fact", move |connection| {
-                let mut statement =
-                    connection.prepare_cached("SELECT value FROM facts WHERE key = ?1")?;
-                let mut rows = statement.query([key])?;
-                rows.next()?.map(|row| row.get(0)).transpose()
-            })
-            .await
+        self.read("a fact", move |connection| {
+            let mut statement =
+                connection.prepare_cached("SELECT value FROM facts WHERE key = ?1")?;
+            let mut rows = statement.query([key])?;
+            rows.next()?.map(|row| row.get(0)).transpose()
+        })
+        .await
     }
 
     /// Lines of the history, oldest first.
     pub async fn journal(&self, query: JournalQuery) -> Result<Vec<JournalRow>, StoreError> {
-        self.reader
-            .read("the journal", move |connection| {
-                journal::read(connection, &query)
-            })
-            .await
+        self.read("the journal", move |connection| {
+            journal::read(connection, &query)
+        })
+        .await
     }
+}
+
+fn open_ahead(
+    path: &Path,
+    writer: &mut Connection,
+    blobs: &Blobs,
+    is_kept: bool,
+) -> Result<Arc<Ahead>, OpenError> {
+    let opened = Ahead::open(path, writer, blobs, is_kept);
+    opened.map(Arc::new).map_err(|source| OpenError::Ahead {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// The file is its owner's alone from the first moment; SQLite gives its companions the same mode.

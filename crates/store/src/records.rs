@@ -41,7 +41,7 @@ impl Store {
             let mut statement = connection.prepare_cached(&sql)?;
             statement.query_row(params![key.0, key.1], row).optional()
         };
-        self.reader().read("a record", read).await
+        self.read("a record", read).await
     }
 
     /// Those of the documents that there are.
@@ -60,13 +60,13 @@ impl Store {
             }
             Ok(found)
         };
-        self.reader().read("records", read).await
+        self.read("records", read).await
     }
 
     /// A page of documents.
     pub async fn records(&self, query: RecordQuery) -> Result<Vec<RecordRow>, StoreError> {
         let read = move |connection: &Connection| page(connection, &query);
-        self.reader().read("records", read).await
+        self.read("records", read).await
     }
 
     /// Live documents that have not changed since `until`, the one that changed first first, after the row with the `at` and
@@ -90,7 +90,7 @@ impl Store {
             let rows = statement.query_map(params![kind, until, at, id, limit], row)?;
             rows.collect()
         };
-        self.reader().read("records", read).await
+        self.read("records", read).await
     }
 }
 

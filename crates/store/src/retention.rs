@@ -24,7 +24,12 @@ impl Store {
 }
 
 fn prune(transaction: &Transaction<'_>, before: i64, lines: u64) -> rusqlite::Result<usize> {
-    let mut removed = transaction.execute("DELETE FROM journal WHERE at < ?1", [before])?;
+    // Lines are in the order of time: the first that is young enough ends the search.
+    let mut removed = transaction.execute(
+        "DELETE FROM journal WHERE at < ?1
+         AND seq < coalesce((SELECT seq FROM journal WHERE at >= ?1 ORDER BY seq LIMIT 1), 9223372036854775807)",
+        [before],
+    )?;
     removed += transaction.execute(
         "DELETE FROM journal WHERE seq <= (SELECT coalesce(max(seq), 0) FROM journal) - ?1",
         [number(lines)],

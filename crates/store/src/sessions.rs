@@ -14,11 +14,10 @@ const PAGE_BYTES: usize = 1024 * 1024;
 impl Store {
     /// Sessions, by id; only those that a new daemon takes up, or all.
     pub async fn sessions(&self, only_live: bool) -> Result<Vec<SessionRow>, StoreError> {
-        self.reader()
-            .read("the sessions", move |connection| {
-                read_sessions(connection, only_live)
-            })
-            .await
+        self.read("the sessions", move |connection| {
+            read_sessions(connection, only_live)
+        })
+        .await
     }
 
     /// One session.
@@ -30,7 +29,7 @@ impl Store {
             let mut rows = statement.query([id])?;
             rows.next()?.map(session_row).transpose()
         };
-        self.reader().read("a session", read).await
+        self.read("a session", read).await
     }
 
     /// Sessions of an agent that are over, by their last activity, the newest first; so many at most.
@@ -49,7 +48,7 @@ impl Store {
             let rows = statement.query_map(params![agent, max], session_row)?;
             rows.collect()
         };
-        self.reader().read("the sessions of an agent", read).await
+        self.read("the sessions of an agent", read).await
     }
 
     /// Those of the sessions that there are.
@@ -63,7 +62,7 @@ impl Store {
             }
             Ok(found)
         };
-        self.reader().read("sessions", read).await
+        self.read("sessions", read).await
     }
 
     /// The number of the last event of a session that is stored.
@@ -74,18 +73,17 @@ impl Store {
                 connection.prepare_cached("SELECT max(last) FROM events WHERE session = ?1")?;
             statement.query_row([session], |row| row.get::<_, Option<i64>>(0))
         };
-        let last = self.reader().read("the last event", read).await?;
+        let last = self.read("the last event", read).await?;
         Ok(last.map_or(0, |last| u64::try_from(last).unwrap_or(0)))
     }
 
     /// A page of batches that hold events from number `from` on, in order; empty when there are no more.
     pub async fn events(&self, session: &str, from: u64) -> Result<Vec<EventBatch>, StoreError> {
         let (session, blobs) = (session.to_owned(), self.blobs().clone());
-        self.reader()
-            .read("the events", move |connection| {
-                read_events(connection, &blobs, &session, from)
-            })
-            .await
+        self.read("the events", move |connection| {
+            read_events(connection, &blobs, &session, from)
+        })
+        .await
     }
 }
 

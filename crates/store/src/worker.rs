@@ -1,16 +1,18 @@
 //! A thread that owns one connection. The writer commits whatever is waiting in one transaction, so that many callers
-//! share the price of a commit.
+//! share the price of a commit, and brings what is kept ahead of the database into it.
 
 use std::{
     io,
     sync::{Arc, mpsc},
     thread,
+    time::Instant,
 };
 
 use rusqlite::{Connection, ErrorCode, Transaction};
 use tokio::sync::{oneshot, watch};
 
 use crate::{
+    ahead::{Ahead, Taken},
     blobs::{BlobError, Blobs},
     change::Change,
 };
@@ -41,36 +43,51 @@ pub enum StoreError {
 impl StoreError {
     /// Whether the disk is full, failing or not to be written to, which is for its owner to mend.
     pub fn is_of_the_disk(&self) -> bool {
-        let of_rows = |error: &rusqlite::Error| {
-            matches!(
-                error.sqlite_error_code(),
-                Some(
-                    ErrorCode::DiskFull
-                        | ErrorCode::SystemIoFailure
-                        | ErrorCode::ReadOnly
-                        | ErrorCode::CannotOpen
-                )
-            )
-        };
         match self {
-            Self::Write {
-                source: WriteError::Rows(error),
-            }
-            | Self::Read { source: error, .. } => of_rows(error),
-            Self::Write {
-                source: WriteError::Body(_),
-            } => true,
+            Self::Write { source } => source.is_of_the_disk(),
+            Self::Read { source, .. } => is_of_the_disk(source),
             Self::Full | Self::Closed => false,
         }
     }
 }
 
+fn is_of_the_disk(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(
+            ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::ReadOnly
+                | ErrorCode::CannotOpen
+        )
+    )
+}
+
 /// What went wrong with a write.
 #[derive(Debug, thiserror::Error)]
-#[error(transparent)]
 pub enum WriteError {
+    #[error(transparent)]
     Rows(#[from] rusqlite::Error),
+    #[error(transparent)]
     Body(#[from] BlobError),
+    #[error("could not write to the log")]
+    Log(#[source] io::Error),
+}
+
+impl WriteError {
+    fn is_of_the_disk(&self) -> bool {
+        match self {
+            Self::Rows(error) => is_of_the_disk(error),
+            Self::Body(_) | Self::Log(_) => true,
+        }
+    }
+
+    /// Whether the same write may succeed later.
+    pub(crate) fn may_pass(&self) -> bool {
+        let is_busy = matches!(self, Self::Rows(error)
+            if matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)));
+        is_busy || self.is_of_the_disk()
+    }
 }
 
 /// Whoever waits for a write.
@@ -81,6 +98,12 @@ enum Job {
         changes: Vec<Change>,
         done: Done,
     },
+    /// What is kept ahead of the database is to be in it.
+    Settle {
+        done: Done,
+    },
+    /// The first write of some waits ahead of the database.
+    Waits,
     Read(Box<dyn FnOnce(&Connection) + Send>),
     /// A transaction of its own.
     Transact(Box<dyn FnOnce(&mut Connection) + Send>),
@@ -92,19 +115,32 @@ pub(crate) struct Worker {
     jobs: Option<mpsc::SyncSender<Job>>,
     thread: Option<thread::JoinHandle<()>>,
     lines: watch::Receiver<u64>,
+    ahead: Option<Arc<Ahead>>,
 }
 
 impl Worker {
-    pub(crate) fn start(connection: Connection, blobs: Arc<Blobs>, name: &str) -> io::Result<Self> {
+    pub(crate) fn start(
+        connection: Connection,
+        blobs: Arc<Blobs>,
+        ahead: Option<Arc<Ahead>>,
+        name: &str,
+    ) -> io::Result<Self> {
         let (jobs, inbox) = mpsc::sync_channel(JOBS_MAX);
         let (written, lines) = watch::channel(0);
+        let mut thread = Thread {
+            connection,
+            blobs,
+            ahead: ahead.clone(),
+            written,
+        };
         let thread = thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || run(connection, &blobs, &inbox, &written))?;
+            .spawn(move || thread.run(&inbox))?;
         Ok(Self {
             jobs: Some(jobs),
             thread: Some(thread),
             lines,
+            ahead,
         })
     }
 
@@ -114,8 +150,31 @@ impl Worker {
     }
 
     pub(crate) async fn write(&self, changes: Vec<Change>) -> Result<(), StoreError> {
+        let changes = match &self.ahead {
+            None => changes,
+            Some(ahead) => match ahead.take(changes)? {
+                Taken::Kept { call } => {
+                    if call {
+                        // A writer with so much to do looks at what is due by itself.
+                        let _ = self.submit(Job::Waits);
+                    }
+                    return Ok(());
+                }
+                Taken::Not(changes) => changes,
+            },
+        };
         let (done, answer) = oneshot::channel();
         self.submit(Job::Write { changes, done })?;
+        answer.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// When it returns, whoever reads the database sees every write that was kept before.
+    pub(crate) async fn settle(&self) -> Result<(), StoreError> {
+        if !self.ahead.as_ref().is_some_and(|ahead| ahead.is_behind()) {
+            return Ok(());
+        }
+        let (done, answer) = oneshot::channel();
+        self.submit(Job::Settle { done })?;
         answer.await.unwrap_or(Err(StoreError::Closed))
     }
 
@@ -168,64 +227,119 @@ impl Drop for Worker {
     }
 }
 
-fn run(
-    mut connection: Connection,
-    blobs: &Blobs,
-    inbox: &mpsc::Receiver<Job>,
-    written: &watch::Sender<u64>,
-) {
-    while let Ok(first) = inbox.recv() {
+/// What the thread has.
+struct Thread {
+    connection: Connection,
+    blobs: Arc<Blobs>,
+    ahead: Option<Arc<Ahead>>,
+    written: watch::Sender<u64>,
+}
+
+impl Thread {
+    fn run(&mut self, inbox: &mpsc::Receiver<Job>) {
+        loop {
+            let due = self.ahead.as_ref().and_then(|ahead| ahead.due());
+            let first = match due {
+                None => inbox
+                    .recv()
+                    .map_err(|_| mpsc::RecvTimeoutError::Disconnected),
+                Some(due) => inbox.recv_timeout(due.saturating_duration_since(Instant::now())),
+            };
+            match first {
+                Ok(first) => self.work(first, inbox),
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+            if due.is_some_and(|due| due <= Instant::now()) {
+                self.settle_untold();
+            }
+        }
+        self.settle_untold();
+        if let Some(ahead) = &self.ahead {
+            ahead.close();
+        }
+    }
+
+    /// A job, and those that wait behind it.
+    fn work(&mut self, first: Job, inbox: &mpsc::Receiver<Job>) {
         let mut batch = Vec::new();
         for job in std::iter::once(first).chain(inbox.try_iter().take(BATCH_MAX - 1)) {
             match job {
                 Job::Write { changes, done } => batch.push((changes, done)),
-                Job::Read(read) => read(&connection),
+                Job::Settle { done } => {
+                    let _ = done.send(self.settle()); // The asker may have left.
+                }
+                Job::Waits => {}
+                Job::Read(read) => read(&self.connection),
                 // What was asked for before it is written before it.
                 Job::Transact(act) => {
-                    commit(&mut connection, blobs, std::mem::take(&mut batch), written);
-                    act(&mut connection);
+                    self.commit(std::mem::take(&mut batch));
+                    self.settle_untold();
+                    act(&mut self.connection);
                 }
             }
         }
-        commit(&mut connection, blobs, batch, written);
+        self.commit(batch);
     }
-}
 
-/// One transaction for all; if it fails, each by itself, so that one bad write does not take the others with it.
-fn commit(
-    connection: &mut Connection,
-    blobs: &Blobs,
-    batch: Vec<(Vec<Change>, Done)>,
-    written: &watch::Sender<u64>,
-) {
-    if batch.is_empty() {
-        return;
-    }
-    let together = write(
-        connection,
-        blobs,
-        batch.iter().flat_map(|(changes, _)| changes),
-    );
-    let alone = together.is_err() && batch.len() > 1;
-    let mut together = Some(together);
-    let mut lines = 0;
-    for (changes, done) in batch {
-        let result = match together.take() {
-            _ if alone => write(connection, blobs, &changes),
-            Some(Err(source)) => Err(source),
-            Some(Ok(())) | None => {
-                together = Some(Ok(()));
-                Ok(())
-            }
-        };
-        if result.is_ok() {
-            let is_line = |change: &&Change| matches!(change, Change::Journal(_));
-            lines += changes.iter().filter(is_line).count() as u64;
+    /// Brings what is kept into the database.
+    fn settle(&mut self) -> Result<(), StoreError> {
+        if let Some(ahead) = &self.ahead {
+            let lines = ahead.apply(&mut self.connection, &self.blobs)?;
+            self.tell(lines);
         }
-        let _ = done.send(result.map_err(|source| StoreError::Write { source })); // The asker may have left.
+        Ok(())
     }
-    if lines > 0 {
-        written.send_modify(|written| *written += lines);
+
+    fn settle_untold(&mut self) {
+        if let Err(error) = self.settle() {
+            tracing::warn!(%error, "what is kept could not be brought into the database yet");
+        }
+    }
+
+    fn tell(&self, lines: u64) {
+        if lines > 0 {
+            self.written.send_modify(|written| *written += lines);
+        }
+    }
+
+    /// One transaction for all; if it fails, each by itself, so that one bad write does not take the others with it.
+    fn commit(&mut self, mut batch: Vec<(Vec<Change>, Done)>) {
+        // What was kept before must not come after it.
+        while !batch.is_empty()
+            && let Err(error) = self.settle()
+        {
+            let (_, done) = batch.remove(0);
+            let _ = done.send(Err(error)); // The asker may have left.
+        }
+        if batch.is_empty() {
+            return;
+        }
+        let (connection, blobs) = (&mut self.connection, &self.blobs);
+        let together = write(
+            connection,
+            blobs,
+            batch.iter().flat_map(|(changes, _)| changes),
+        );
+        let alone = together.is_err() && batch.len() > 1;
+        let mut together = Some(together);
+        let mut lines = 0;
+        for (changes, done) in batch {
+            let result = match together.take() {
+                _ if alone => write(connection, blobs, &changes),
+                Some(Err(source)) => Err(source),
+                Some(Ok(())) | None => {
+                    together = Some(Ok(()));
+                    Ok(())
+                }
+            };
+            if result.is_ok() {
+                let is_line = |change: &&Change| matches!(change, Change::Journal(_));
+                lines += changes.iter().filter(is_line).count() as u64;
+            }
+            let _ = done.send(result.map_err(|source| StoreError::Write { source })); // The asker may have left.
+        }
+        self.tell(lines);
     }
 }
 
@@ -239,7 +353,7 @@ fn transact<T>(
     Ok(result)
 }
 
-fn write<'a>(
+pub(crate) fn write<'a>(
     connection: &mut Connection,
     blobs: &Blobs,
     changes: impl IntoIterator<Item = &'a Change>,

@@ -5,9 +5,15 @@
 //! what readers trim from a line. A method that is named a second time is taken back: one reader goes by the first name, another
 //! by the last, and neither shall see a folder that we took for something else.
 
+mod state;
+mod word;
+
 use std::path::Path;
 
 use jsonrpc::LINE_MAX;
+
+use state::{Flow, Held, Level, Member, Method, State, Within};
+use word::{is_before_a_message, means};
 
 /// The longest name that matters is `additionalDirectories` with every letter escaped, six bytes each.
 const WORD_MAX: usize = 21 * 6;
@@ -44,100 +50,6 @@ pub struct FolderRewriter {
     /// How many bytes of the chunk have gone their way already.
     settled: usize,
     altered: bool,
-}
-
-/// A folder among the bytes that are held: where it begins and, once it is known, ends.
-#[derive(Debug)]
-struct Held {
-    member: Member,
-    begin: usize,
-    end: Option<usize>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Flow {
-    Passing,
-    /// Until it is known what the line is.
-    Holding,
-    /// A folder that has been replaced.
-    Dropping,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Method {
-    Unknown,
-    /// `session/new`.
-    Begins,
-    /// `session/load`, `session/resume` or `session/fork`.
-    Loads,
-    Other,
-    /// Not known after more bytes than anybody waits for, and taken for `session/new`.
-    TooFar,
-}
-
-/// Which object's members are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Level {
-    Message,
-    Params,
-    /// `_meta` of the params, where agents take more folders under a name of their own.
-    Meta,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Member {
-    Method,
-    /// The method, named again.
-    Repeated,
-    Params,
-    Meta,
-    Folder,
-    MoreFolders,
-    Other,
-}
-
-impl Member {
-    fn is_replaced(self) -> bool {
-        match self {
-            Member::Repeated | Member::Folder | Member::MoreFolders => true,
-            Member::Method | Member::Params | Member::Meta | Member::Other => false,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Within {
-    /// An object or array, `depth` of them.
-    Nested {
-        depth: u32,
-    },
-    Text {
-        depth: u32,
-    },
-    /// Behind a backslash.
-    Escape {
-        depth: u32,
-    },
-    /// A number, or a word like `null`.
-    Scalar,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// Before a message.
-    Start,
-    /// Nothing that matters comes before the end of the line.
-    Rest,
-    Members(Level),
-    Name {
-        level: Level,
-        escaped: bool,
-    },
-    Colon(Level, Member),
-    Value(Level, Member),
-    Inside(Level, Member, Within),
-    /// In something of a batch that is no message.
-    Skipped(Within),
 }
 
 impl Folders {
@@ -490,41 +402,5 @@ impl FolderRewriter {
             }
         }
         self.out.extend_from_slice(&held[from..]);
-    }
-}
-
-/// What may stand before a message: blanks, the marks of a batch, and what readers trim from a line without seeing it, such
-/// as a byte order mark.
-fn is_before_a_message(byte: u8) -> bool {
-    byte.is_ascii_whitespace()
-        || byte.is_ascii_control()
-        || !byte.is_ascii()
-        || matches!(byte, b'[' | b',' | b']')
-}
-
-/// Whether the text between two quotes says `word`, escapes and all.
-fn means(text: &[u8], word: &str) -> bool {
-    let mut text = text.iter().copied();
-    let same = word
-        .bytes()
-        .all(|expected| letter(&mut text) == Some(expected));
-    same && text.next().is_none()
-}
-
-/// The next letter, if it is one of ASCII: others are in no word that matters.
-fn letter(text: &mut impl Iterator<Item = u8>) -> Option<u8> {
-    match text.next()? {
-        b'\\' => match text.next()? {
-            b'u' => {
-                let mut code = 0;
-                for _ in 0..4 {
-                    code = code * 16 + char::from(text.next()?).to_digit(16)?;
-                }
-                u8::try_from(code).ok().filter(u8::is_ascii)
-            }
-            plain @ (b'/' | b'\\' | b'"') => Some(plain),
-            _ => None,
-        },
-        plain => Some(plain),
     }
 }

@@ -1,6 +1,10 @@
 //! Every face behind the node's port, joined with the parts that serve it.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context;
 use awcp::{AwcpConfig, Delegations, SandboxConfig, SftpConfig};
@@ -12,9 +16,11 @@ use listener::{Listener, Tokens};
 use platform::{Guardian, Owner, Tasks};
 use runs::{PublicAgents, Runs, RunsConfig};
 use serde_json::{Value, json};
+use smcp::server::OfficeServer;
 
 use super::{
-    adviser::adviser, grants::NodeGrants, lending::LentWorkspaces, said::Said, wording::Wording,
+    adviser::adviser, census::Census, grants::NodeGrants, lending::LentWorkspaces,
+    metrics::Sources, said::Said, wording::Wording,
 };
 use crate::{
     config::{Config, Webhooks},
@@ -56,30 +62,54 @@ impl Faces<'_> {
             version: VERSION.to_owned(),
         };
         self.make_public().await;
-        listener.mount(mcp::router(mcp, self.tasks.stop()));
-        let traffic = listener.traffic().clone();
-        listener.mount(super::metrics::router(self.engine.clone(), traffic));
-        listener.mount(dashboard::router(dashboard::Config {
-            engine: self.engine.clone(),
-            runs: self.endpoints.run_records().clone(),
-            workflows: offered_workflows(self.config),
-            version: VERSION.to_owned(),
-            name: node_name(self.config),
-            tasks: self.tasks.child(),
-        }));
+        listener.mount("mcp", mcp::router(mcp, self.tasks.stop()));
         let runs = self.open_runs(listener).await?;
         let lan = self.join(listener, &runs).await?;
         // Signed links are for those who have no token.
         listener.open_path("/resources");
-        listener.mount(lan.guard(runs.router()));
+        listener.mount("runs", lan.guard(runs.router()));
         let delegations = self.mount_lending(listener).await?;
-        self.mount_a2a(listener, delegations, &lan).await?;
-        self.mount_offices(listener);
+        self.mount_a2a(listener, delegations.clone(), &lan).await?;
+        let offices = self.mount_offices(listener);
         for path in lan::OPEN_PATHS {
             listener.open_path(path);
         }
-        listener.mount(lan.router());
+        listener.mount("peers", lan.router());
+        self.mount_views(
+            listener,
+            Census {
+                engine: self.engine.clone(),
+                workflow_runs: self.endpoints.run_records().clone(),
+                lan,
+                delegations,
+                offices,
+            },
+        );
         Ok(())
+    }
+
+    /// Those who see the whole: the page, and whoever watches the node's numbers.
+    fn mount_views(&self, listener: &mut Listener, census: Census) {
+        let page = dashboard::router(dashboard::Config {
+            engine: self.engine.clone(),
+            runs: self.endpoints.run_records().clone(),
+            workflows: offered_workflows(self.config),
+            around: census.around(),
+            version: VERSION.to_owned(),
+            name: node_name(self.config),
+            tasks: self.tasks.child(),
+        });
+        listener.mount("dashboard", page);
+        let offices = super::offices::of(census.offices.clone(), self.config, self.tasks);
+        listener.mount("dashboard", dashboard::offices(offices));
+        let logs = dashboard::logs(crate::daemon::agent_logs(self.config));
+        listener.mount("dashboard", logs);
+        let sources = Sources {
+            census,
+            traffic: listener.traffic().clone(),
+            store: self.config.store_file(),
+        };
+        listener.mount("metrics", super::metrics::router(sources));
     }
 
     async fn open_runs(&self, listener: &Listener) -> anyhow::Result<Runs> {
@@ -147,7 +177,7 @@ impl Faces<'_> {
             .await
             .context("could not take up the tasks of A2A")?;
         listener.open_reading(a2a::is_card_path);
-        listener.mount(lan.guard(router));
+        listener.mount("a2a", lan.guard(router));
         Ok(())
     }
 
@@ -195,9 +225,12 @@ impl Faces<'_> {
         .context("could not take up what was lent")?;
         self.endpoints.lending().fill(delegations.clone());
         listener.open_path("/awcp");
-        listener.mount(awcp::router(delegations.clone()));
+        listener.mount("delegations", awcp::router(delegations.clone()));
         let tokens = self.tokens.authenticator();
-        listener.mount(awcp::released_router(delegations.clone(), tokens));
+        listener.mount(
+            "delegations",
+            awcp::released_router(delegations.clone(), tokens),
+        );
         Ok(delegations)
     }
 
@@ -273,7 +306,7 @@ impl Faces<'_> {
     }
 
     /// The relay asks for tokens itself: Socket.IO clients send them in their own words.
-    fn mount_offices(&self, listener: &mut Listener) {
+    fn mount_offices(&self, listener: &mut Listener) -> OfficeServer {
         let tokens = self.tokens.authenticator();
         let authenticate: smcp::Authenticator = Arc::new(move |token| {
             let caller = tokens.check(token)?;
@@ -296,10 +329,8 @@ impl Faces<'_> {
             self.tasks,
         );
         listener.open_path("/socket.io");
-        listener.mount(router);
-        let offices = super::offices::of(server, self.config, self.tasks);
-        listener.mount(dashboard::offices(offices));
-        listener.mount(dashboard::logs(crate::daemon::agent_logs(self.config)));
+        listener.mount("offices", router);
+        server
     }
 
     /// Writes down whom the relay refused.
@@ -401,10 +432,20 @@ pub(crate) fn described(name: &str, plan: &workflow::Plan) -> Value {
     let steps = plan.written_steps().map(|step| {
         let next = step.transitions.iter().map(|transition| &transition.goto);
         let next: Vec<&String> = next.chain(&step.on_success).collect();
+        let mut when: BTreeMap<&String, String> = BTreeMap::new();
+        for transition in &step.transitions {
+            let Some(condition) = &transition.when else {
+                continue;
+            };
+            when.entry(&transition.goto)
+                .and_modify(|said| *said = format!("{said} or {condition}"))
+                .or_insert_with(|| condition.clone());
+        }
         json!({
             "name": step.name,
             "kind": step.kind.word(),
             "next": next,
+            "when": when,
             "failure": step.on_failure,
             "inner": step.kind.inner(),
             "outcome": match &step.kind {

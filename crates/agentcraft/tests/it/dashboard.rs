@@ -69,6 +69,21 @@ states:
   failed: {type: terminal, status: failure, message: not mended}
 ";
 
+/// Ways with conditions, and one without.
+const CHOOSES: &str = "name: chooses
+states:
+  initial: look
+  look:
+    type: command
+    command: echo 7
+    transitions:
+      - {when: 'states.look.Output == \"7\"', goto: odd}
+      - {goto: even}
+    on_failure: even
+  odd: {type: terminal, message: odd}
+  even: {type: terminal, status: failure, message: even}
+";
+
 /// Works on what is lent to it: changes a file and adds one, or goes on until it is ended.
 const WORKER: &str = r#"#!/bin/sh
 case "$1" in
@@ -85,6 +100,7 @@ fn prepared() -> Builder {
         .file("configs/workflows/loops.yaml", LOOPS)
         .file("configs/workflows/breaks.yaml", BREAKS)
         .file("configs/workflows/mends.yaml", MENDS)
+        .file("configs/workflows/chooses.yaml", CHOOSES)
         .file("config.toml", "[http]\nname = \"desk\"\n")
 }
 

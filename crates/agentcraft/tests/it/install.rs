@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command};
 use serde_json::{Value, json};
 use testkit::TestDaemon;
 
-use crate::{network::http::Http, node, office::Running};
+use crate::{node, office::Running};
 
 fn read(daemon: &TestDaemon, path: &str) -> String {
     let path = daemon.scratch(path);
@@ -425,43 +425,4 @@ fn a_bundle_is_written_although_the_daemon_hangs() {
     assert!(text.contains("could not be asked"), "{text}");
     assert!(text.contains("## Log"), "{text}");
     daemon.stop();
-}
-
-#[test]
-fn metrics_tell_what_the_node_does_to_those_who_may_read_them() {
-    let daemon = node().listening().start();
-    daemon.template("echo", json!({"backend": {"type": "builtin"}}));
-    let mut client = daemon.client();
-    client.ok("agent.create", json!({"name": "echo", "template": "echo"}));
-    client.ok("agent.start", json!({"name": "echo"}));
-    client.ok("session.create", json!({"agentName": "echo"}));
-    let answer = Http::owner(&daemon).get("/metrics");
-    assert_eq!(answer.status, 200, "{answer:?}");
-    assert!(answer.header("content-type").starts_with("text/plain"));
-    for line in [
-        "agentcraft_agents{status=\"running\"} 1",
-        "agentcraft_sessions{state=\"active\"} 1",
-        "agentcraft_turns_running 0",
-        "# TYPE agentcraft_http_answers_total counter",
-    ] {
-        assert!(
-            answer.text.lines().any(|told| told == line),
-            "{line}: {answer:?}"
-        );
-    }
-    for line in answer.text.lines().filter(|line| !line.starts_with('#')) {
-        let (_, value) = line.rsplit_once(' ').unwrap();
-        value.parse::<f64>().unwrap();
-    }
-    assert_eq!(Http::stranger(&daemon).get("/metrics").status, 401);
-    let made = daemon.cli(&[
-        "token", "create", "runner", "--right", "runs", "-f", "quiet",
-    ]);
-    let runner = Http::with_token(&daemon.url(), Some(made.stdout.trim()));
-    assert_eq!(runner.get("/metrics").status, 403);
-    let made = daemon.cli(&[
-        "token", "create", "scraper", "--right", "metrics", "-f", "quiet",
-    ]);
-    let scraper = Http::with_token(&daemon.url(), Some(made.stdout.trim()));
-    assert_eq!(scraper.get("/metrics").status, 200);
 }

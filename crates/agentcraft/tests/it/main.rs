@@ -14,6 +14,7 @@ mod install;
 mod lifecycle;
 mod matrix;
 mod mcp;
+mod metrics;
 mod network;
 mod network_peers;
 mod office;

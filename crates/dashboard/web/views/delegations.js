@@ -12,12 +12,12 @@ export async function show(place, [id]) {
 }
 
 /** How much of the lease is left; it counts by itself. */
-function countdown(delegation) {
+export function countdown(delegation) {
   if (!delegation.expiresAt || ENDED.includes(delegation.state)) return null;
   return make("span", { class: "countdown", "data-until": delegation.expiresAt }, "");
 }
 
-function tick(place) {
+export function tick(place) {
   for (const shown of place.querySelectorAll(".countdown")) {
     const left = (Date.parse(shown.dataset.until) - Date.now()) / 1000;
     const words = left > 0 ? `${span(left)} left` : "the lease is over";

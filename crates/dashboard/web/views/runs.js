@@ -8,7 +8,7 @@ const WORDS_MAX = 100;
 const OPEN = ["created", "in-progress", "awaiting", "cancelling"];
 
 /** States of tasks on the wire have a prefix. */
-const plain = (state) => state?.replace(/^TASK_STATE_/, "").toLowerCase().replaceAll("_", "-");
+export const plain = (state) => state?.replace(/^TASK_STATE_/, "").toLowerCase().replaceAll("_", "-");
 
 function row({ kind, id, at, record }) {
   const state = plain(record.state);

@@ -1,48 +1,73 @@
-// What agents have used, day by day.
+// What agents have used, day by day: all of them in one chart, each of them in a row.
 
 import { get } from "../api.js";
-import { draw, fill, keep, make, plural, top } from "../dom.js";
+import { COLOURS, columns, short, spark, table } from "../chart.js";
+import { fill, keep, make, plural, top } from "../dom.js";
 import { titleOf } from "./agents.js";
 
-const DAYS = 14, BAR = 24, HEIGHT = 84, HEAD = 16, DAY = 86400000;
+const DAY = 86400000, SPANS = [14, 30, 90], FIRST = 30;
+const MEASURES = {
+  turns: ["Turns", ({ turns }) => turns],
+  input: ["Tokens in", ({ inputTokens }) => inputTokens],
+  output: ["Tokens out", ({ outputTokens }) => outputTokens],
+  cost: ["Cost in USD", ({ costUsd }) => costUsd],
+};
 
-function chart(title, days, values) {
-  const most = Math.max(1, ...values);
-  const total = values.reduce((sum, value) => sum + value, 0);
-  const width = DAYS * BAR;
-  return make("figure", { class: "chart" }, make("figcaption", {}, title),
-    draw("svg", { class: "bars", viewBox: `0 0 ${width} ${HEAD + HEIGHT + 18}`, role: "img", "aria-label": `${title}: ${total} in ${DAYS} days` },
-      draw("line", { x1: 0, x2: width, y1: HEAD + HEIGHT + 0.5, y2: HEAD + HEIGHT + 0.5 }),
-      values.map((value, index) => {
-        const high = value ? Math.max(2, (value / most) * HEIGHT) : 0;
-        const middle = index * BAR + BAR / 2;
-        return draw("g", {}, draw("title", {}, `${new Date(days[index]).toLocaleDateString(undefined, { timeZone: "UTC" })}: ${value}`),
-          draw("rect", { x: index * BAR + 4, y: HEAD + HEIGHT - high, width: BAR - 8, height: high, rx: 3 }),
-          value ? draw("text", { class: "count", x: middle, y: HEAD + HEIGHT - high - 4 }, value > 9999 ? `${Math.round(value / 1000)}k` : String(value)) : null,
-          draw("text", { x: middle, y: HEAD + HEIGHT + 14 }, String(new Date(days[index]).getUTCDate())));
-      })));
+const sum = (values) => values.reduce((total, value) => total + value, 0);
+
+/** Values of each agent for each day, the one with most first; beyond those with a colour they are one. */
+function series(agents, days, of) {
+  const all = agents.map(({ name, title, used }) => ({ id: name, name: title, values: days.map((day) => (used[day] ? of(used[day]) : 0)) }))
+    .filter(({ values }) => values.some(Boolean)).sort((left, right) => sum(right.values) - sum(left.values));
+  if (all.length <= COLOURS + 1) return all;
+  const rest = all.slice(COLOURS);
+  return [...all.slice(0, COLOURS), { name: `${rest.length} others`, values: days.map((_, index) => sum(rest.map(({ values }) => values[index]))) }];
 }
 
-function agent([name, days, title]) {
-  const today = Math.floor(Date.now() / DAY) * DAY;
-  const shown = Array.from({ length: DAYS }, (_, index) => today - (DAYS - 1 - index) * DAY);
-  const of = (key) => shown.map((day) => days[day]?.[key] ?? 0);
-  const sum = (key) => of(key).reduce((total, value) => total + value, 0);
-  const tokens = of("inputTokens").map((value, index) => value + of("outputTokens")[index]);
-  return make("li", { class: "card" }, make("h2", {}, title),
-    make("p", { class: "soft" }, `${plural(sum("turns"), "turn")} · ${sum("inputTokens") + sum("outputTokens") ? `${sum("inputTokens")} tokens in · ${sum("outputTokens")} out` : "it tells no tokens"}`),
-    make("div", { class: "charts" }, chart("Turns", shown, of("turns")), tokens.some(Boolean) ? chart("Tokens", shown, tokens) : null));
+function row({ name, title, days, turns, input, output, cost, isKnown }) {
+  const told = [plural(sum(turns), "turn"), input || output ? `${short(input)} tokens in, ${short(output)} out` : "it tells no tokens", cost ? `${short(cost)} USD` : null];
+  return make("li", { class: "row" }, make("span", { class: "grow" },
+    isKnown ? make("a", { href: `#/agents/${encodeURIComponent(name)}` }, title) : make("strong", {}, title), make("small", {}, told.filter(Boolean).join(" · "))), spark(days, turns));
 }
 
 export async function show(place) {
-  const list = make("ul", { class: "rows" });
-  fill(place, top("Usage", `Turns and tokens of the last ${DAYS} days, as far as agents tell.`), list);
-  const rows = async () => {
-    const [usage, agents] = await Promise.all([get("/api/usage"), get("/api/agents")]);
-    const names = new Map(agents.map((known) => [known.name, titleOf(known)]));
-    return Object.entries(usage).map(([name, days]) => [name, days, names.get(name) ?? name]);
+  const choose = (name, title, options, first) => make("label", {}, title, make("select", { name, onchange: () => paint() },
+    options.map(([value, words]) => make("option", { value, selected: value === first }, words))));
+  const form = make("form", { class: "inline pick" }, choose("measure", "Show", Object.entries(MEASURES).map(([key, [words]]) => [key, words]), "turns"),
+    choose("days", "Of the last", SPANS.map((days) => [String(days), `${days} days`]), String(FIRST)));
+  const [chart, numbers, list] = [make("div", {}), make("div", {}), make("ul", { class: "rows" })];
+  const panel = make("div", { class: "panel" }, chart, make("details", { class: "more" }, make("summary", {}, "As a table"), numbers));
+  const none = make("p", { class: "empty" }, "No turn has ended yet. What agents do is counted here, day by day.");
+  const heading = make("h2", {}, "By agent");
+  fill(place, top("Usage", "What agents did, and what they tell of tokens and cost.", form), none, panel, heading, list);
+  let agents = [], before = "";
+  const paint = () => {
+    const asked = new FormData(form);
+    const [title, of] = MEASURES[asked.get("measure")];
+    const today = Math.floor(Date.now() / DAY) * DAY, span = Number(asked.get("days"));
+    const days = Array.from({ length: span }, (_, index) => today - (span - 1 - index) * DAY);
+    const found = series(agents, days, of);
+    const now = JSON.stringify([title, days, found]);
+    for (const part of [panel, heading, form]) part.hidden = !agents.length;
+    none.hidden = agents.length > 0;
+    if (agents.length && now !== before) {
+      fill(chart, found.length ? columns(title, days, found, title !== MEASURES.cost[0]) : make("p", { class: "empty" }, `Nothing to show: no agent told of this in the last ${span} days.`));
+      fill(numbers, table(title, days, found));
+    }
+    before = now;
+    const each = (used, key) => days.map((day) => used[day]?.[key] ?? 0);
+    const rows = agents.map(({ name, title: words, used, isKnown }) => ({ name, title: words, days, isKnown, turns: each(used, "turns"),
+      input: sum(each(used, "inputTokens")), output: sum(each(used, "outputTokens")), cost: sum(each(used, "costUsd")) }))
+      .filter(({ turns }) => turns.some(Boolean)).sort((left, right) => sum(right.turns) - sum(left.turns));
+    keep(list, rows, ({ name }) => name, row, "No agent did anything in these days.");
+    list.hidden = !agents.length;
   };
-  const update = async () => keep(list, await rows(), ([name]) => name, agent, "No turn has ended yet.");
+  const update = async () => {
+    const [usage, known] = await Promise.all([get("/api/usage"), get("/api/agents")]);
+    const names = new Map(known.map((agent) => [agent.name, titleOf(agent)]));
+    agents = Object.entries(usage).map(([name, used]) => ({ name, title: names.get(name) ?? name, used, isKnown: names.has(name) }));
+    paint();
+  };
   await update();
   return { update };
 }

@@ -10,7 +10,7 @@ use platform::crash;
 use serde::Serialize;
 use store::{Change, Entry, EventBatch, Store, StoreError};
 
-use crate::{EventLog, event_log::SoFar};
+use crate::{EventLog, event_log::SoFar, tally::Tally};
 
 /// How long an event may wait for others to be stored with: what a crash of the daemon may lose of a stream.
 pub(super) const FLUSH_AFTER: Duration = Duration::from_millis(50);
@@ -26,7 +26,7 @@ const BODY_MAX: usize = 16 * 1024;
 
 /// Stores everything that is not stored yet, together with `changes`.
 pub(super) async fn flush(
-    store: &Store,
+    (store, tally): (&Store, &Tally),
     log: &EventLog,
     session: &str,
     agent: &Name,
@@ -35,9 +35,10 @@ pub(super) async fn flush(
     let events = log.unstored();
     let last = events.last().map(|event| event.seq);
     changes.extend(batches(session, &events));
-    let mut so_far = log.so_far();
+    let before = log.so_far();
+    let mut so_far = before;
     changes.extend(events.iter().filter_map(|event| {
-        so_far.follow(&event.kind);
+        so_far.follow(event);
         journal_entry(session, agent, event, &so_far)
     }));
     if changes.is_empty() {
@@ -46,10 +47,19 @@ pub(super) async fn flush(
     crash::point("session.before-flush");
     store.write(changes).await?;
     crash::point("session.after-flush");
+    count(tally, before, &events);
     if let Some(last) = last {
         log.stored(last);
     }
     Ok(())
+}
+
+/// Counts what was kept.
+fn count(tally: &Tally, mut so_far: SoFar, events: &[Arc<Event>]) {
+    for event in events {
+        so_far.follow(event);
+        tally.happened(&event.kind, event.at, so_far.began(), so_far.usage());
+    }
 }
 
 /// The events as rows of the store, in order.
@@ -198,7 +208,7 @@ mod tests {
             let agent = "writer".parse::<Name>().unwrap();
             let events = log.unstored();
             let lines = events.iter().filter_map(|event| {
-                so_far.follow(&event.kind);
+                so_far.follow(event);
                 journal_entry("s", &agent, event, &so_far)
             });
             let bodies: Vec<serde_json::Value> = lines

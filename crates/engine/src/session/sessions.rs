@@ -5,6 +5,7 @@ mod left_open;
 mod native;
 mod resting;
 mod take_up;
+mod turns;
 
 use std::{
     collections::BTreeMap,
@@ -16,19 +17,18 @@ use std::{
 use domain::{
     Name,
     session::{ClientId, IDLE_TTL, Lease, WhenBusy},
-    turn::{Answer, AskId, EventKind, Raw, Stop, ToolCall, TurnId},
+    turn::{EventKind, Stop, ToolCall, TurnId},
 };
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     EventReader, NativeOpen, SessionRecord, SessionView, Waiting, asks,
-    handle::{Cancel, Command, Conversation, Handle},
+    handle::{Command, Conversation, Handle},
     live::Live,
     task::{self, Row, Surroundings},
-    work::WaitingPrompt,
 };
-use crate::{Answered, EngineError, TurnOptions, clock, engine::Via};
+use crate::{EngineError, TurnOptions, clock, engine::Via};
 
 pub use first::FirstTurn;
 
@@ -317,68 +317,6 @@ impl Sessions {
         }
     }
 
-    /// Begins a turn, or queues it; [`Sessions::outcome`] waits for its end.
-    pub async fn prompt(&self, id: &str, prompt: Prompt) -> Result<TurnId, EngineError> {
-        self.prompt_in_words(id, prompt, None).await
-    }
-
-    async fn prompt_in_words(
-        &self,
-        id: &str,
-        prompt: Prompt,
-        words: Option<Raw>,
-    ) -> Result<TurnId, EngineError> {
-        let Prompt {
-            text,
-            options,
-            when_busy,
-            by,
-        } = prompt;
-        let reachable = self.inner.live.get(id).map(|handle| handle.reach);
-        if let Some((agent, via)) = reachable {
-            self.inner.around.agents.source(&agent, via)?;
-        }
-        let prompt = WaitingPrompt {
-            text,
-            options,
-            words,
-            by,
-        };
-        self.send(id, |reply| Command::Prompt {
-            prompt,
-            when_busy,
-            reply,
-        })
-        .await
-    }
-
-    /// Waits for the end of a turn and gathers what the agent said in it. `from` is an event number before its begin.
-    pub async fn outcome(
-        &self,
-        id: &str,
-        turn: TurnId,
-        from: u64,
-    ) -> Result<TurnOutcome, EngineError> {
-        let mut reader = self.events(id, from).await?;
-        let (mut text, mut begun) = (String::new(), false);
-        while let Some(event) = reader.next().await? {
-            match &event.kind {
-                EventKind::TurnStarted { turn: started, .. } => begun = *started == turn,
-                EventKind::Text { text: part } if begun => text.push_str(part),
-                EventKind::TurnEnded { turn: ended, stop } if *ended == turn => {
-                    return Ok(TurnOutcome {
-                        turn,
-                        stop: stop.clone(),
-                        text,
-                        last_seq: event.seq,
-                    });
-                }
-                _ => {}
-            }
-        }
-        Err(EngineError::SessionNotFound { id: id.to_owned() })
-    }
-
     /// Whether an act is allowed where nobody can be asked; if not, the words say why.
     pub fn permits(&self, agent: &Name, act: ToolCall) -> Result<(), String> {
         let around = &self.inner.around;
@@ -392,79 +330,6 @@ impl Sessions {
         if let Some(handle) = self.inner.live.get(id) {
             handle.log.append(EventKind::Notice { text }, None);
         }
-    }
-
-    /// Ends the turn that runs; the next one that waits begins. No turn is no error.
-    pub async fn cancel(&self, id: &str) -> Result<(), EngineError> {
-        let what = Cancel::Running;
-        self.ask(id, |reply| Command::Cancel { what, reply }).await
-    }
-
-    /// Ends one turn, or takes it from those that wait. That it is over is no error.
-    pub async fn cancel_turn(&self, id: &str, turn: TurnId) -> Result<(), EngineError> {
-        let what = Cancel::Turn(turn);
-        self.ask(id, |reply| Command::Cancel { what, reply }).await
-    }
-
-    /// Ends what a client has asked for, running or waiting, and nothing of others.
-    pub async fn cancel_own(&self, id: &str, client: ClientId) -> Result<(), EngineError> {
-        let what = Cancel::AskedBy(client);
-        self.ask(id, |reply| Command::Cancel { what, reply }).await
-    }
-
-    /// Ends what a client has asked for, or, if that is nothing, the turn that it sees running.
-    pub async fn cancel_as(&self, id: &str, client: ClientId) -> Result<(), EngineError> {
-        let what = Cancel::AsSeenBy(client);
-        self.ask(id, |reply| Command::Cancel { what, reply }).await
-    }
-
-    /// A client cannot answer what it was asked: another one may; if none can, `denial` is the answer.
-    pub async fn decline(
-        &self,
-        id: &str,
-        ask: AskId,
-        denial: Answer,
-        by: ClientId,
-    ) -> Result<(), EngineError> {
-        self.ask(id, |reply| Command::Decline {
-            ask,
-            denial,
-            by,
-            reply,
-        })
-        .await
-    }
-
-    /// Answers an ask; the first answer wins.
-    pub async fn answer(
-        &self,
-        id: &str,
-        ask: AskId,
-        answer: Answer,
-        by: ClientId,
-    ) -> Result<(), EngineError> {
-        let words = None;
-        self.answer_in_words(id, ask, Answered { answer, words }, by)
-            .await
-    }
-
-    /// The same, with the client's own words, for an agent that understands them.
-    pub async fn answer_in_words(
-        &self,
-        id: &str,
-        ask: AskId,
-        answered: Answered,
-        by: ClientId,
-    ) -> Result<(), EngineError> {
-        let Answered { answer, words } = answered;
-        self.ask(id, |reply| Command::Answer {
-            ask,
-            answer,
-            words,
-            by,
-            reply,
-        })
-        .await
     }
 
     /// Ends the session. Its history stays, and whoever has a use for it can [`Sessions::reopen`] it.

@@ -3,6 +3,7 @@
 
 mod cancelling;
 mod deciding;
+mod holding;
 mod keeping;
 
 use std::{
@@ -13,13 +14,13 @@ use std::{
 use domain::{
     Trace,
     permission::Policy,
-    session::{ClientId, Effect, Input, Lease, Session, WhenBusy},
+    session::{ClientId, Effect, Input, Session, WhenBusy},
     turn::{EventKind, Raw, Stop, TurnId},
 };
 use platform::{Tasks, crash};
 use store::{Change, Store};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
+    sync::{Semaphore, mpsc, watch},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
@@ -29,15 +30,17 @@ use super::{
     Answers, SessionRecord, SessionView,
     asks::OpenAsks,
     binding::Slot,
-    handle::{Command, Conversation, Handle, OpenReply, Reply},
+    handle::{Command, Conversation, Handle, Reply},
     live::Live,
-    work::{Done, Opener, TurnWork, WaitingPrompt},
+    work::{Done, TurnWork, WaitingPrompt},
 };
 use crate::{
     Answered, AskRequest, EngineError, EventLog, SessionSink, agent::chain, clock,
-    engine::AgentSource,
+    engine::AgentSource, tally::Tally,
 };
 use deciding::Settled;
+use holding::Spare;
+pub(crate) use holding::spares;
 use keeping::Kept;
 
 /// Commands that may wait at one session.
@@ -45,27 +48,6 @@ const COMMANDS_MAX: usize = 64;
 
 /// Asks that may wait to be decided: an agent has one open, rarely a few.
 const ASKS_MAX: usize = 32;
-
-/// How long an idle session keeps its conversation open in the agent.
-const UNBIND_AFTER: std::time::Duration = std::time::Duration::from_secs(15);
-
-/// Conversations of the node that stay open so; with more, one that is no longer used is let go at once.
-const SPARES_MAX: usize = 64;
-
-/// How long whoever still reads a session that could rest is left alone.
-const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
-
-/// A conversation that nobody uses and that is still open.
-#[derive(Debug)]
-struct Spare {
-    until: Instant,
-    _place: OwnedSemaphorePermit,
-}
-
-/// The places for all sessions of a node.
-pub(crate) fn spares() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(SPARES_MAX))
-}
 
 /// Words of a prompt that are kept beside its text: an image is not kept twice, once here and once by the agent.
 const WORDS_MAX: usize = 64 * 1024;
@@ -76,6 +58,7 @@ pub(crate) struct Surroundings {
     /// Places for conversations that stay open while nobody uses them.
     pub(crate) spares: Arc<Semaphore>,
     pub(crate) store: Store,
+    pub(crate) tally: Tally,
     pub(crate) tasks: Tasks,
     pub(crate) agents: Arc<AgentSource>,
     /// Rules of the whole node, which come before those of a template.
@@ -472,83 +455,6 @@ impl SessionTask {
                 opener.let_go().await;
             }
         });
-    }
-
-    /// Opens the conversation in the agent before there is a turn.
-    fn open(&self, reply: OpenReply) {
-        let (done, opener) = (self.done.clone(), self.opener());
-        self.around.tasks.spawn(|stop| async move {
-            let opened = tokio::select! { biased;
-                () = stop.cancelled() => return,
-                opened = opener.open() => opened,
-            };
-            let _ = reply.send(opened); // The asker may have left.
-            if done.is_closed() {
-                opener.let_go().await;
-            }
-        });
-    }
-
-    fn opener(&self) -> Opener {
-        Opener {
-            slot: self.slot.clone(),
-            record: self.record.clone(),
-            sink: self.sink.clone(),
-            around: self.around.clone(),
-        }
-    }
-
-    /// Agents keep only so many conversations at once, so one that nobody uses does not stay open.
-    fn plan_unbind(&mut self) {
-        let unused = self.slot.is_bound() && self.machine.lease() == Lease::Idle;
-        if !unused {
-            self.spare = None;
-        } else if self.spare.is_none() {
-            match self.around.spares.clone().try_acquire_owned() {
-                Ok(place) => {
-                    let until = Instant::now() + UNBIND_AFTER;
-                    self.spare = Some(Spare {
-                        until,
-                        _place: place,
-                    });
-                }
-                Err(_) => self.unbind(),
-            }
-        }
-    }
-
-    /// Gives the task up if the session may rest, nobody uses it, and the store has all of it.
-    fn rest(&mut self, inbox: &mpsc::Receiver<Command>) -> bool {
-        self.look_at = None;
-        let may_rest = self.record.rests
-            && !self.over
-            && self.machine.lease() == Lease::Idle
-            && self.machine.turn().is_none()
-            && !self.slot.is_bound()
-            && self.flush_at.is_none();
-        if !may_rest {
-            return false;
-        }
-        let live = self.live.upgrade();
-        let is_alone =
-            live.is_some_and(|live| live.rest(&self.record.id, &self.log, || !inbox.is_empty()));
-        if !is_alone {
-            self.look_at = Some(Instant::now() + LOOK_AGAIN);
-        }
-        is_alone
-    }
-
-    fn unbind(&mut self) {
-        self.spare = None;
-        if let Some(binding) = self.slot.take() {
-            let slot = self.slot.clone();
-            let shut = slot.shut();
-            self.around.tasks.spawn(|_| async move {
-                binding.driver.close(&binding.conversation).await;
-                drop((binding, shut));
-                slot.tell();
-            });
-        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::{
     io::{self, Seek, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    sync::mpsc,
     time::{Duration, Instant},
 };
 
@@ -15,9 +16,6 @@ const HOLDER_BYTES_MAX: u64 = 32;
 
 /// How often the lock is tried again when the file is replaced between opening and locking it.
 const ATTEMPTS_MAX: usize = 8;
-
-/// How long to let a holder work before the lock is tried again.
-const PAUSE: Duration = Duration::from_millis(2);
 
 /// What came of the attempt.
 #[derive(Debug)]
@@ -91,10 +89,32 @@ pub fn lock_exclusive(path: &Path) -> Result<Lock, LockError> {
 pub fn lock_within(path: &Path, patience: Duration) -> Result<Lock, LockError> {
     let begin = Instant::now();
     loop {
+        let left = patience.saturating_sub(begin.elapsed());
         match lock_exclusive(path)? {
-            Lock::Held { .. } if begin.elapsed() < patience => std::thread::sleep(PAUSE),
+            Lock::Held { .. } if !left.is_zero() => wait_until_free(path, left)?,
             lock => return Ok(lock),
         }
+    }
+}
+
+/// The kernel says when the lock is free, to a thread that may wait longer than we do: it lets go of what it gets then.
+fn wait_until_free(path: &Path, patience: Duration) -> Result<(), LockError> {
+    let file = File::open(path).map_err(|source| LockError::Open {
+        path: path.to_owned(),
+        source,
+    })?;
+    let (told, free) = mpsc::channel();
+    std::thread::spawn(move || {
+        let waited = flock(&file, FlockOperation::LockExclusive);
+        drop(file); // Whoever is told finds it free.
+        let _ = told.send(waited); // They may have given up.
+    });
+    match free.recv_timeout(patience) {
+        Ok(Err(error)) => Err(LockError::Lock {
+            path: path.to_owned(),
+            source: error.into(),
+        }),
+        Ok(Ok(())) | Err(_) => Ok(()),
     }
 }
 

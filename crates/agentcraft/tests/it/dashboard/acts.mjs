@@ -98,10 +98,10 @@ browse(async ({ page, link, origin }) => {
     await page.getByText("Nothing was found").waitFor();
   });
 
-  await step("usage is drawn for each agent", async () => {
+  await step("usage is drawn, and told for each agent", async () => {
     await part(page, "Usage");
-    const card = main.getByRole("listitem").filter({ hasText: "writer" });
-    await card.getByRole("img", { name: /^Turns: 5 in/ }).waitFor();
+    await page.getByRole("img", { name: /^Turns: 5 in/ }).waitFor();
+    await main.getByRole("listitem").filter({ hasText: "writer" }).getByText("5 turns").waitFor();
   });
 
   await step("the agent is stopped and removed", async () => {

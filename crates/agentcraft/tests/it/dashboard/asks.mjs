@@ -177,8 +177,9 @@ browse(async ({ page, link }) => {
 
   await step("what turns used is counted", async () => {
     await part(page, "Usage");
-    const card = main.getByRole("listitem").filter({ hasText: "talker" });
-    await card.getByText(/\d+00 tokens in · \d+ out/).waitFor();
-    await card.getByRole("img", { name: /^Tokens: \d+ in/ }).waitFor();
+    const row = main.getByRole("listitem").filter({ hasText: /turns?/ });
+    await row.filter({ hasText: "talker" }).getByText(/[\d.]+k? tokens in, [\d.]+k? out/).waitFor();
+    await page.getByLabel("Show").selectOption("input");
+    await page.getByRole("img", { name: /^Tokens in: [\d.]+k? in 30 days/ }).waitFor();
   });
 });

@@ -30,7 +30,15 @@ browse(async ({ page, link }) => {
     await part(page, "Asks");
     await main.getByText("Publish 1.4.0?").first().waitFor();
     await main.getByText("cannot be undone").waitFor();
-    await page.goBack();
+  });
+
+  await step("the overview counts it, says that it waits, and leads to it", async () => {
+    await part(page, "Overview");
+    await main.getByRole("link", { name: /1\s*workflow runs/ }).waitFor();
+    await main.getByRole("link", { name: /1\s*ask waits for you/ }).waitFor();
+    await main.getByText("Publish 1.4.0?").first().waitFor();
+    await main.locator("li.row", { hasText: "/release" }).getByRole("link").first().click();
+    await coloured("publish", "in-progress");
     await page.locator(".said.ask").getByRole("button").first().click();
   });
 
@@ -59,6 +67,15 @@ browse(async ({ page, link }) => {
     await page.locator(".notice.end").waitFor();
     await coloured("paint", "completed");
     await coloured("done", "completed");
+  });
+
+  await step("a way that has a condition says it", async () => {
+    await part(page, "Workflows");
+    await main.getByRole("link", { name: "chooses", exact: true }).click();
+    const conditions = page.getByRole("list", { name: "Conditions" }).getByRole("listitem");
+    await conditions.filter({ hasText: 'look to odd when states.look.Output == "7"' }).waitFor();
+    equal(await conditions.count(), 1, "conditions");
+    equal(await page.locator(".graph .condition").count(), 1, "numbers in the drawing");
   });
 
   await step("a step that fails is drawn so, and so is the end that it leads to", async () => {
@@ -115,5 +132,19 @@ browse(async ({ page, link }) => {
     equal(await main.locator("code", { hasText: "audit." }).count(), 0, "lines of the audit");
     await page.getByLabel("Also who asked for what").check();
     await main.locator("code", { hasText: "audit." }).first().waitFor();
+  });
+
+  await step("usage is a chart that is chosen, with a table that says the same", async () => {
+    await part(page, "Usage");
+    await page.getByRole("img", { name: /^Turns: \d+ in 30 days/ }).waitFor();
+    await page.getByLabel("Of the last").selectOption("14");
+    const chart = page.getByRole("img", { name: /^Turns: \d+ in 14 days/ });
+    const total = Number((await chart.getAttribute("aria-label")).match(/\d+/)[0]);
+    await main.getByText("As a table").click();
+    const cells = await main.locator("td.number").allTextContents();
+    equal(cells.map(Number).reduce((sum, value) => sum + value, 0), total, "turns in the table");
+    equal(total > 0, true, "turns are counted");
+    await page.getByLabel("Show").selectOption("cost");
+    await main.getByText("no agent told of this").waitFor();
   });
 });

@@ -82,7 +82,7 @@ impl Sessions {
         }
         log.append(EventKind::TurnEnded { turn, stop }, None);
         flush::flush(
-            store,
+            (store, &self.inner.around.tally),
             &log,
             &record.id,
             &record.agent,

@@ -68,7 +68,7 @@ impl SessionTask {
     pub(super) async fn flush(&mut self, changes: Vec<store::Change>) -> Kept {
         self.flush_at = None;
         let flushed = flush::flush(
-            &self.around.store,
+            (&self.around.store, &self.around.tally),
             &self.log,
             &self.record.id,
             &self.record.agent,
