@@ -131,7 +131,13 @@ pub(crate) async fn follow(
         Some(id) => {
             // A session that is over can be read but not attached to.
             let _ = watchers.attach(id).await;
-            Some(config.engine.sessions().events(id, place.event + 1).await?)
+            Some(
+                config
+                    .engine
+                    .sessions()
+                    .events(id, place.event.saturating_add(1))
+                    .await?,
+            )
         }
     };
     let follower = Follower {

@@ -8,10 +8,23 @@ const FIELDS_MAX = 60;
 const TYPES = { string: "text", integer: "number", number: "number" };
 const FORMATS = { email: "email", uri: "url", date: "date" };
 
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+const isNothing = (choice) => isObject(choice) && choice.type === "null";
+
+/** A property as its field is made from: what is no object may be anything, and what may also be nothing is what else it may be. */
+function plain(property) {
+  if (!isObject(property)) return {};
+  const type = Array.isArray(property.type) ? property.type.filter((word) => word !== "null") : null;
+  const { anyOf, ...rest } = { ...property, ...(type?.length === 1 ? { type: type[0] } : {}) };
+  const others = Array.isArray(anyOf) ? anyOf.filter((choice) => !isNothing(choice)) : null;
+  return others?.length === 1 && others.length < anyOf.length && isObject(others[0]) ? { ...others[0], ...rest } : { ...rest, anyOf };
+}
+
 /** What a property may be, with a word for people; nothing if it may be anything. */
 function choices({ enum: words, enumNames, oneOf, anyOf, type }) {
   if (Array.isArray(words)) return words.map((value, index) => [value, enumNames?.[index] ?? String(value)]);
-  const titled = (oneOf ?? anyOf)?.filter((choice) => "const" in choice);
+  const ways = oneOf ?? anyOf;
+  const titled = Array.isArray(ways) ? ways.filter((choice) => isObject(choice) && "const" in choice) : null;
   if (titled?.length) return titled.map((choice) => [choice.const, choice.title ?? String(choice.const)]);
   return type === "boolean" ? [[true, "yes"], [false, "no"]] : null;
 }
@@ -35,7 +48,7 @@ const about = ({ description }) => (description ? make("small", { class: "soft" 
 
 function field(entry, isRequired) {
   const [name, property] = entry;
-  const several = property.type === "array" ? choices(property.items ?? {}) : null;
+  const several = property.type === "array" ? choices(plain(property.items)) : null;
   if (several) return { name, ...boxes(entry, several, isRequired) };
   const { input, read } = control(entry, isRequired);
   return { name, label: make("label", {}, title(name, property, isRequired), input, about(property)),
@@ -72,8 +85,9 @@ function control([name, property], isRequired) {
 
 /** A field for each property of a schema. `labels` are to be put into a form, `read` gives what was filled in. */
 export function fields(schema) {
-  const required = schema?.required ?? [];
-  const all = Object.entries(schema?.properties ?? {}).slice(0, FIELDS_MAX).map((entry) => field(entry, required.includes(entry[0])));
+  const required = Array.isArray(schema?.required) ? schema.required : [];
+  const properties = isObject(schema?.properties) ? schema.properties : {};
+  const all = Object.entries(properties).slice(0, FIELDS_MAX).map(([name, property]) => field([name, plain(property)], required.includes(name)));
   return {
     labels: all.map(({ label }) => label),
     read(form) {

@@ -318,6 +318,9 @@ async fn a_browser_logs_in_once_with_a_link_and_acts_only_from_our_own_pages() {
         .unwrap();
     let made: serde_json::Value = made.json().await.unwrap();
     let link = format!("{url}{}", made["path"].as_str().unwrap());
+    // Whoever only checks a link does not use it up.
+    let looked = client().head(&link).send().await.unwrap();
+    assert!(!looked.headers().contains_key("set-cookie"));
     let login = client().get(&link).send().await.unwrap();
     assert_eq!(login.status(), StatusCode::SEE_OTHER);
     assert_eq!(login.headers()["location"], "/");

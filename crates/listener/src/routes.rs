@@ -28,7 +28,7 @@ struct Own {
 pub(crate) fn router(tokens: Tokens, secure: bool) -> Router {
     Router::new()
         .route("/healthz", get(async || Json(json!({ "status": "ok" }))))
-        .route("/login", get(log_in))
+        .route("/login", get(log_in).head(async || StatusCode::NO_CONTENT))
         .route("/login/codes", post(login_code))
         .route("/logout", post(log_out))
         .route("/tokens", get(list).post(create))

@@ -9,6 +9,8 @@ pub struct JournalQuery {
     pub session: Option<String>,
     /// Only kinds that begin so, such as `agent.`.
     pub kind_prefix: Option<String>,
+    /// No kinds that begin so.
+    pub without_prefix: Option<String>,
     /// Not before this moment, in milliseconds since the Unix epoch.
     pub since: Option<i64>,
     /// Only lines after this place in the order.
@@ -52,6 +54,7 @@ pub(crate) fn read(
                AND (?4 IS NULL OR seq > ?4)
                AND (?5 IS NULL OR instr(body, ?5) > 0 OR instr(body, ?8) > 0)
                AND (?6 IS NULL OR session = ?6)
+               AND (?9 IS NULL OR substr(kind, 1, length(?9)) <> ?9)
              ORDER BY seq {order} LIMIT ?7
          ) ORDER BY seq"
     ))?;
@@ -65,7 +68,8 @@ pub(crate) fn read(
             query.contains,
             query.session,
             limit,
-            escaped
+            escaped,
+            query.without_prefix
         ],
         |row| {
             Ok(JournalRow {

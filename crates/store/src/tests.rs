@@ -67,6 +67,22 @@ async fn what_is_written_is_there_after_reopening() {
 }
 
 #[tokio::test]
+async fn lines_of_one_sort_are_left_out_and_those_behind_them_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let mut lines = vec![entry(1, "turn.started", "a")];
+    lines.extend((2..100).map(|at| entry(at, "audit.call", "a")));
+    store.write(lines).await.unwrap();
+    let query = JournalQuery {
+        without_prefix: Some("audit.".into()),
+        limit: Some(10),
+        ..JournalQuery::default()
+    };
+    let rows = store.journal(query).await.unwrap();
+    assert_eq!(rows.iter().map(|row| row.at).collect::<Vec<_>>(), [1]);
+}
+
+#[tokio::test]
 async fn the_journal_is_narrowed_by_every_part_of_a_query() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder);

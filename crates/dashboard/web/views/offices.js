@@ -34,23 +34,34 @@ function shown(result) {
 async function desk(place, office, computer) {
   const path = `/api/offices/${encodeURIComponent(office)}/${encodeURIComponent(computer)}`;
   const tools = await get(`${path}/tools`);
+  let working = null; // The tool that is called: an office has one agent, and one call from here is that agent.
   const row = (tool) => {
     const asked = fields(tool.params_schema ?? tool.inputSchema);
     const answer = make("div", { role: "status" });
     const form = make("form", { class: "panel", "aria-label": `Call ${tool.name}`, onsubmit: attempt(async () => {
+      fill(answer);
+      if (working) throw new Error(`${working} is still at work: one tool at a time is called from here.`);
       const wanted = asked.read(form);
       fill(answer, make("p", { class: "soft" }, "Working…"));
+      working = tool.name;
       try {
         fill(answer, shown(await post(`${path}/call`, { tool: tool.name, arguments: wanted }, CALL_MS)));
       } catch (error) {
         fill(answer, make("p", { class: "trouble" }, error.message));
+      } finally {
+        working = null;
       }
     }) }, asked.labels.length ? asked.labels : make("p", { class: "soft told" }, "It takes no arguments."), make("button", { class: "main" }, "Call"), answer);
     return make("li", {}, make("details", {}, make("summary", {}, make("strong", {}, tool.name), make("span", { class: "soft grow" }, tool.description ?? "")), form));
   };
   const list = make("ul", { class: "rows lines", "aria-label": "Tools" });
+  const left = make("p", { class: "trouble", role: "status", hidden: true }, "This computer has left the office. Its tools can be called when it is back.");
   fill(place, top(computer, `A computer in ${office} with ${plural(tools.length, "tool")}. A call from here is a call of the office's agent.`,
-    make("a", { href: "#/offices" }, "All offices")), list);
+    make("a", { href: "#/offices" }, "All offices")), left, list);
   keep(list, tools, ({ name }) => name, row, "It lends no tool.");
-  return {};
+  const look = async () => {
+    const here = (await get("/api/offices")).find(({ name }) => name === office);
+    left.hidden = Boolean(here?.computers.includes(computer));
+  };
+  return { update: look, beat: look };
 }

@@ -11,6 +11,8 @@ const OVER = ["closed", "expired"];
 const ABSENT = ["stopped", "crashed", "error", "created"];
 /** Letters of a prompt that waits, and how long events are gathered before it is asked what waits. */
 const WAITING_MAX = 300, GATHER_MS = 150;
+/** What was begun to be written in each session, for those who look at something else meanwhile. */
+const drafts = new Map();
 /** How near to its end a page is at its end; and sessions that are shown at first. */
 const END_NEAR = 160, SHOWN = 50;
 
@@ -102,7 +104,8 @@ async function one(place, id) {
       await remove(path);
       location.hash = "/sessions";
     }) }, "End"));
-  const input = make("textarea", { rows: "2", name: "text", required: true, "aria-label": "Prompt", placeholder: "Say something. Enter sends, Shift+Enter begins a line." });
+  const input = make("textarea", { rows: "2", name: "text", required: true, "aria-label": "Prompt", placeholder: "Say something. Enter sends, Shift+Enter begins a line.",
+    value: drafts.get(id) ?? "", oninput: () => drafts.set(id, input.value) });
   // One after the other, in the order in which they were sent; what could not be sent is in the box again. With its key it is the
   // same prompt, however often it is sent.
   let outbox = Promise.resolve(), failed = null;
@@ -112,6 +115,7 @@ async function one(place, id) {
     } catch (error) {
       failed = prompt;
       input.value = [prompt.text, input.value].filter(Boolean).join("\n");
+      drafts.set(id, input.value);
       throw error;
     }
     scrollTo(0, document.documentElement.scrollHeight);
@@ -122,6 +126,7 @@ async function one(place, id) {
     const text = input.value;
     const prompt = failed?.text === text ? failed : { text, key: Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(36)).join("") };
     [failed, input.value] = [null, ""];
+    drafts.delete(id);
     outbox = outbox.then(() => deliver(prompt));
   } }, input, make("div", { class: "acts" }, make("button", { class: "main" }, "Send"), cancel));
   input.addEventListener("keydown", (event) => {

@@ -60,7 +60,9 @@ async function one(place, name) {
   if (!workflow) throw new Error(`There is no workflow called ${name}.`);
   const form = make("form", { class: "panel", onsubmit: attempt(async () => {
     const given = new FormData(form);
-    const words = workflow.inputs.filter((input) => given.get(input.name)).map((input) => `${input.name}=${quoted(given.get(input.name))}`);
+    // A default that was taken out of its field is said to be empty, or it would come back.
+    const isSaid = (input) => given.get(input.name) || (input.default ?? "") !== "";
+    const words = workflow.inputs.filter(isSaid).map((input) => `${input.name}=${quoted(given.get(input.name))}`);
     const session = await post("/api/sessions", { agent: `workflow:${workflow.name}` });
     const path = `/api/sessions/${encodeURIComponent(session.sessionId)}`;
     await post(`${path}/prompt`, { text: [`/${workflow.name}`, ...words].join(" ") });

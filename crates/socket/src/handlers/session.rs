@@ -285,6 +285,7 @@ fn about(call: &Call, said: Option<String>) -> Option<String> {
 pub(super) async fn journal(call: &Call) -> Result<Vec<JournalLine>, RpcError> {
     let given: JournalParams = call.params()?;
     let query = JournalQuery {
+        without_prefix: None,
         agent: about(call, given.agent),
         session: given.session,
         kind_prefix: given.kind,
