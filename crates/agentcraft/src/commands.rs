@@ -98,12 +98,18 @@ pub(crate) fn run(
             delegation::delegate(arguments, &config(environment)?, screen)
         }
         Command::Delegation(command) => delegation::run(command, &config(environment)?, screen),
-        Command::Doctor(arguments) => doctor::run(&arguments, &config(environment)?, screen),
+        Command::Doctor(given) => {
+            let (config, problem) = Config::resolve_anyway(&arguments.global, environment)?;
+            doctor::run(&given, &config, problem.as_ref(), screen)
+        }
         Command::Service(command) => service::run(command, &config(environment)?, screen),
         Command::UpgradeCheck(arguments) => {
             upgrade_check::run(&arguments, &config(environment)?, screen)
         }
-        Command::Debug(command) => debug::run(command, &config(environment)?, screen),
+        Command::Debug(command) => {
+            let (config, problem) = Config::resolve_anyway(&arguments.global, environment)?;
+            debug::run(command, &config, problem.as_ref(), screen)
+        }
         Command::Schema(arguments) => describe::schema(&arguments, screen),
         Command::Completions(arguments) => describe::completions(&arguments, screen),
         Command::Man(arguments) => describe::man(&arguments, screen),

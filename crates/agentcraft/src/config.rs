@@ -230,13 +230,22 @@ impl Config {
         environment: Environment,
     ) -> Result<Self, ConfigError> {
         let home = home(global, &environment)?;
-        let path = home.join("config.toml");
-        let file = match platform::files::read_bounded(&path, file::SIZE_MAX) {
-            Ok(bytes) => FileConfig::parse(&path, &bytes)?,
-            Err(error) if error.is_not_found() => FileConfig::default(),
-            Err(error) => return Err(ConfigError::Read(error)),
-        };
+        let file = FileConfig::read(&home.join("config.toml"))?;
         Self::layer(global, environment, home, file)
+    }
+
+    /// The same for commands that look for what is wrong: a `config.toml` that cannot be used is told, and counts as empty.
+    pub(crate) fn resolve_anyway(
+        global: &GlobalArgs,
+        environment: Environment,
+    ) -> Result<(Self, Option<ConfigError>), ConfigError> {
+        let problem = match Self::resolve(global, environment.clone()) {
+            Ok(config) => return Ok((config, None)),
+            Err(problem) => problem,
+        };
+        let home = home(global, &environment)?;
+        let config = Self::layer(global, environment, home, FileConfig::default())?;
+        Ok((config, Some(problem)))
     }
 
     fn layer(

@@ -13,6 +13,13 @@ pub struct Schema {
     pub known: i64,
 }
 
+impl Schema {
+    /// Whether opening the store goes on with it, as it is or brought forward.
+    pub fn is_usable(self) -> bool {
+        (0..=self.known).contains(&self.found)
+    }
+}
+
 /// The schema of the store in the file `path`; nothing where there is no store yet.
 pub fn inspect(path: &Path) -> Result<Option<Schema>, OpenError> {
     if !path.exists() {

@@ -68,6 +68,11 @@ pub enum OpenError {
         found: i64,
         known: i64,
     },
+    #[error(
+        "the file at {} is no store of this program (schema {found}); move it away, or point AGENTCRAFT_HOME to another folder",
+        path.display()
+    )]
+    Foreign { path: PathBuf, found: i64 },
     #[error("could not back up the store to {} before bringing it forward", path.display())]
     Backup {
         path: PathBuf,
@@ -275,6 +280,12 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
             path: path.to_owned(),
             found,
             known,
+        });
+    }
+    if found < 0 {
+        return Err(OpenError::Foreign {
+            path: path.to_owned(),
+            found,
         });
     }
     if found == known {

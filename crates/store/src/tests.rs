@@ -190,6 +190,24 @@ async fn a_store_of_a_newer_version_is_refused_in_words() {
 }
 
 #[tokio::test]
+async fn a_file_with_a_version_that_never_was_is_refused_and_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.db");
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.pragma_update(None, "user_version", -5).unwrap();
+    let error = Store::open(&path, Durability::ProcessDeath).unwrap_err();
+    assert!(
+        matches!(error, OpenError::Foreign { found: -5, .. }),
+        "{error}"
+    );
+    let kept: i64 = other
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(kept, -5);
+    assert!(!crate::inspect(&path).unwrap().unwrap().is_usable());
+}
+
+#[tokio::test]
 async fn sessions_and_their_events_come_back_in_order_and_in_pages() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder);

@@ -12,7 +12,7 @@ use workflow::Mask;
 use super::doctor;
 use crate::{
     args::{BundleArgs, DebugCommand},
-    config::Config,
+    config::{Config, ConfigError},
     connection::{Connection, VERSION},
     error::CommandError,
     render::Screen,
@@ -33,6 +33,7 @@ const JOURNAL_LINES: u32 = 500;
 pub(super) fn run(
     command: DebugCommand,
     config: &Config,
+    problem: Option<&ConfigError>,
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
     let DebugCommand::Bundle(BundleArgs { output, format }) = command;
@@ -43,7 +44,7 @@ pub(super) fn run(
         });
     }
     let settings = Settings::read(config);
-    let text = mask(config, settings.secrets).text(&bundle(config, &settings.shown)?);
+    let text = mask(config, settings.secrets).text(&bundle(config, problem, &settings.shown)?);
     let text = hiding::without_tokens(&text);
     write_atomic(
         &output,
@@ -58,10 +59,14 @@ pub(super) fn run(
     Ok(screen.note("look through it before you send it to anybody")?)
 }
 
-fn bundle(config: &Config, settings: &str) -> Result<String, CommandError> {
+fn bundle(
+    config: &Config,
+    problem: Option<&ConfigError>,
+    settings: &str,
+) -> Result<String, CommandError> {
     let mut text = format!("# agentcraft {VERSION}\n");
     section(&mut text, "Machine", "text", &machine(config));
-    let findings = doctor::findings(config)?;
+    let findings = doctor::findings(config, problem)?;
     section(&mut text, "Doctor", "json", &pretty(&json!(findings)));
     section(&mut text, "Settings", "toml", settings);
     // A daemon that does not answer is what such a file is for.

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::{
     args::{DoctorArgs, Format},
-    config::Config,
+    config::{Config, ConfigError},
     error::CommandError,
     exit::Exit,
     render::{Finding, Level, Screen, doctor_report},
@@ -18,9 +18,10 @@ use crate::{
 pub(super) fn run(
     arguments: &DoctorArgs,
     config: &Config,
+    problem: Option<&ConfigError>,
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
-    let findings = findings(config)?;
+    let findings = findings(config, problem)?;
     let failed = findings.iter().any(|finding| finding.level == Level::Fail);
     match Format::from(arguments.format) {
         Format::Json => screen.json(&json!({ "ok": !failed, "findings": findings }))?,
@@ -33,14 +34,26 @@ pub(super) fn run(
     }
 }
 
-/// Everything that was looked at.
-pub(super) fn findings(config: &Config) -> Result<Vec<Finding>, CommandError> {
-    let mut findings = Vec::new();
+/// Everything that was looked at; `problem` is what is wrong with the settings, in place of which the defaults are used.
+pub(super) fn findings(
+    config: &Config,
+    problem: Option<&ConfigError>,
+) -> Result<Vec<Finding>, CommandError> {
+    let mut findings: Vec<_> = problem.map(settings).into_iter().collect();
     findings.extend(home::check(config));
     findings.extend(node::check(config));
     findings.extend(configs::check(config));
     findings.extend(programs::check(config)?);
     Ok(findings)
+}
+
+fn settings(problem: &ConfigError) -> Finding {
+    let remedy = problem.hint();
+    fail(
+        "settings",
+        problem.to_string(),
+        remedy.unwrap_or_else(|| "correct it; no other command works until then".to_owned()),
+    )
 }
 
 fn ok(check: &str, message: impl Into<String>) -> Finding {

@@ -25,9 +25,9 @@ impl Verdict {
     fn of(schema: Option<Schema>) -> Self {
         match schema {
             None => Self::Empty,
+            Some(schema) if !schema.is_usable() => Self::Refused,
             Some(schema) if schema.found == schema.known => Self::Same,
-            Some(schema) if schema.found < schema.known => Self::Forward,
-            Some(_) => Self::Refused,
+            Some(_) => Self::Forward,
         }
     }
 
@@ -84,6 +84,11 @@ fn words(verdict: Verdict, schema: Option<Schema>) -> String {
         Verdict::Forward => format!(
             "schema {found}: the next start backs it up and brings it forward to {known}; older versions then refuse it"
         ),
+        Verdict::Refused if found < 0 => {
+            format!(
+                "schema {found}: no store of this program, which would refuse it; move the file away"
+            )
+        }
         Verdict::Refused => format!(
             "schema {found}: written by a newer version, this one knows {known} and would refuse it; install that version \
              again, or point AGENTCRAFT_HOME to another folder"
@@ -96,11 +101,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_newer_is_refused() {
+    fn only_what_is_newer_or_never_was_is_refused() {
         let verdict = |found, known| Verdict::of(Some(Schema { found, known }));
         assert_eq!(Verdict::of(None), Verdict::Empty);
         assert_eq!(verdict(3, 3), Verdict::Same);
         assert_eq!(verdict(1, 3), Verdict::Forward);
         assert_eq!(verdict(4, 3), Verdict::Refused);
+        assert_eq!(verdict(-5, 3), Verdict::Refused);
     }
 }

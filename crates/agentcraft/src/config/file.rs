@@ -15,7 +15,7 @@ use super::{
 };
 
 /// The largest `config.toml`: a hundred times what all settings with comments take.
-pub(super) const SIZE_MAX: u64 = 256 * 1024;
+const SIZE_MAX: u64 = 256 * 1024;
 
 /// Every setting.
 pub(super) const KEYS: [&str; 14] = [
@@ -64,10 +64,18 @@ pub(super) struct FileConfig {
 }
 
 impl FileConfig {
+    pub(super) fn read(path: &Path) -> Result<Self, ConfigError> {
+        match platform::files::read_bounded(path, SIZE_MAX) {
+            Ok(bytes) => Self::parse(path, &bytes),
+            Err(error) if error.is_not_found() => Ok(Self::default()),
+            Err(error) => Err(ConfigError::Read(error)),
+        }
+    }
+
     pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Self, ConfigError> {
         let table: Table = toml::from_slice(bytes).map_err(|error| ConfigError::Syntax {
             path: path.to_owned(),
-            message: error.to_string().trim_end().to_owned(),
+            message: syntax(bytes, &error),
         })?;
         if let Some(key) = table.keys().find(|key| !KEYS.contains(&key.as_str())) {
             return Err(ConfigError::UnknownKey {
@@ -98,6 +106,19 @@ impl FileConfig {
             journal_lines: setting("journal_lines").number(JOURNAL_LINES_MAX, "lines")?,
         })
     }
+}
+
+/// What is wrong and where. The library's own words quote the line, which may hold a secret.
+fn syntax(bytes: &[u8], error: &toml::de::Error) -> String {
+    let at = error.span().map_or(0, |span| span.start.min(bytes.len()));
+    let before = &bytes[..at];
+    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+    let begin = before
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |end| end + 1);
+    let column = String::from_utf8_lossy(&before[begin..]).chars().count() + 1;
+    format!("line {line}, column {column}: {}", error.message())
 }
 
 struct Setting<'a> {

@@ -218,13 +218,15 @@ fn a_socket_path_of_exactly_the_limit_is_accepted() {
 
 #[test]
 fn broken_toml_names_the_file_and_the_line() {
-    let error = resolve(&GlobalArgs::default(), &[], "socket = \n")
+    let toml = "[http]\ntoken = 'hunter2' oops\n";
+    let error = resolve(&GlobalArgs::default(), &[], toml)
         .unwrap_err()
         .to_string();
     assert!(
-        error.starts_with("/home/ann/.agentcraft/config.toml: TOML parse error at line 1"),
+        error.starts_with("/home/ann/.agentcraft/config.toml: line 2, column 19: "),
         "{error}"
     );
+    assert!(!error.contains("hunter2"), "the line may hold a secret");
 }
 
 #[test]

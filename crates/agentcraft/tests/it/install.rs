@@ -412,6 +412,26 @@ fn the_log_has_neither_tokens_nor_words_at_its_most_talkative() {
 }
 
 #[test]
+fn a_bundle_is_written_although_the_settings_are_broken_and_tells_nothing_secret_of_them() {
+    let daemon = node().start();
+    let broken = "[http]\ntoken = \"hunter2-pass\" oops\n";
+    fs::write(daemon.home().join("config.toml"), broken).unwrap();
+    fs::create_dir_all(daemon.scratch("")).unwrap();
+    let file = daemon.scratch("trouble.md");
+    let output = daemon.cli(&["debug", "bundle", "--output", file.to_str().unwrap()]);
+    assert_eq!(output.code, 0, "{output:?}");
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains("config.toml: line 2, column"), "{text}");
+    assert!(!text.contains("hunter2-pass"), "{text}");
+    let doctor = daemon.cli(&["doctor"]);
+    assert_eq!(doctor.code, 1, "{doctor:?}");
+    assert!(doctor.stdout.contains("line 2, column"), "{doctor:?}");
+    let refused = daemon.cli(&["agent", "list"]);
+    assert_ne!(refused.code, 0);
+    assert!(!refused.stderr.contains("hunter2-pass"), "{refused:?}");
+}
+
+#[test]
 fn a_bundle_is_written_although_the_daemon_hangs() {
     let mut daemon = node().start();
     let pid = daemon.pid();

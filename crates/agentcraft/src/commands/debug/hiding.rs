@@ -1,10 +1,15 @@
-//! What a bundle must not show: values with secret names, passwords in addresses, tokens of nodes, words of conversations.
+//! What a bundle must not show: values with secret names, secrets inside texts, tokens of nodes, words of conversations.
+
+mod text;
 
 use serde_json::{Value, json};
 use workflow::is_secret_name;
 
 /// Parts of names whose values are secrets.
 const SECRET: [&str; 5] = ["TOKEN", "SECRET", "PASSWORD", "KEY", "CREDENTIAL"];
+
+/// What the owner answers once for all to what peers ask; it is often a secret, and never one by its name.
+const ANSWER: &str = "answer";
 
 /// What stands for a secret.
 const HIDDEN: &str = "***";
@@ -31,7 +36,8 @@ pub(super) fn of_value(value: &Value) -> Value {
             })
             .collect(),
         Value::Array(items) => items.iter().map(of_value).collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+        Value::String(said) => json!(text::hide(said, &[], &mut Vec::new())),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
 }
 
@@ -40,7 +46,7 @@ pub(super) fn of_settings(table: &mut toml::Table, more: &[String], secrets: &mu
     for (name, value) in table {
         match value {
             toml::Value::Table(inner) => of_settings(inner, more, secrets),
-            value if is_secret(name, more) => {
+            value if is_secret(name, more) || name == ANSWER => {
                 let hidden = toml::Value::String(HIDDEN.to_owned());
                 if let toml::Value::String(secret) = std::mem::replace(value, hidden) {
                     secrets.push(secret);
@@ -54,17 +60,8 @@ pub(super) fn of_settings(table: &mut toml::Table, more: &[String], secrets: &mu
 fn of_setting(value: &mut toml::Value, more: &[String], secrets: &mut Vec<String>) {
     match value {
         toml::Value::Table(inner) => of_settings(inner, more, secrets),
-        toml::Value::Array(items) => {
-            for item in items {
-                of_setting(item, more, secrets);
-            }
-        }
-        toml::Value::String(text) => {
-            if let Some((shown, password)) = without_password(text) {
-                *text = shown;
-                secrets.push(password);
-            }
-        }
+        toml::Value::Array(items) => of_items(items, more, secrets),
+        toml::Value::String(said) => *said = text::hide(said, more, secrets),
         toml::Value::Integer(_)
         | toml::Value::Float(_)
         | toml::Value::Boolean(_)
@@ -72,14 +69,22 @@ fn of_setting(value: &mut toml::Value, more: &[String], secrets: &mut Vec<String
     }
 }
 
-/// An address without who signs in there, and the password that was in it.
-fn without_password(text: &str) -> Option<(String, String)> {
-    let (scheme, rest) = text.split_once("://")?;
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (user, _) = rest[..end].rsplit_once('@')?;
-    let password = user.split_once(':').map_or(user, |(_, password)| password);
-    let shown = format!("{scheme}://{HIDDEN}{}", &rest[user.len()..]);
-    Some((shown, password.to_owned()))
+/// The words of a command: the one behind an option that speaks of a secret is one.
+fn of_items(items: &mut [toml::Value], more: &[String], secrets: &mut Vec<String>) {
+    let mut announced = false;
+    for item in items {
+        match item {
+            toml::Value::String(said) if announced => {
+                secrets.push(std::mem::replace(said, HIDDEN.to_owned()));
+                announced = false;
+            }
+            toml::Value::String(said) => {
+                announced = text::announces(said, more);
+                *said = text::hide(said, more, secrets);
+            }
+            other => of_setting(other, more, secrets),
+        }
+    }
 }
 
 /// The text without the token of any node.
@@ -131,13 +136,28 @@ mod tests {
             s3 = { bucket = "a", secret_key = "inline-secret" }
             dropbox_uri = "smb://bob:hunter2@nas/share"
             history_from = ["http://u:h%40st@one/", "http://two:80/a@b"]
+            [[lan.answers]]
+            when = "the pin"
+            answer = "an-owner's-word"
+            [[permissions.rules]]
+            words = ["--api-key", "behind-option", "--verbose", "plain"]
             "#,
         )
         .unwrap();
         let mut secrets = Vec::new();
         of_settings(&mut table, &["PIN".to_owned()], &mut secrets);
         secrets.sort();
-        assert_eq!(secrets, ["1234-5678", "h%40st", "hunter2", "inline-secret"]);
+        assert_eq!(
+            secrets,
+            [
+                "1234-5678",
+                "an-owner's-word",
+                "behind-option",
+                "h%40st",
+                "hunter2",
+                "inline-secret"
+            ]
+        );
         let shown = table.to_string();
         for secret in &secrets {
             assert!(!shown.contains(secret), "{shown}");
@@ -146,6 +166,7 @@ mod tests {
             "journal_days = 3",
             "smb://***@nas/share",
             "http://two:80/a@b",
+            "plain",
         ] {
             assert!(shown.contains(kept), "{shown}");
         }

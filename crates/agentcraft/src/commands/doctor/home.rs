@@ -28,21 +28,47 @@ pub(super) fn check(config: &Config) -> Vec<Finding> {
 
 /// The stores, whether a daemon uses them or not.
 fn stores(config: &Config) -> Vec<Finding> {
-    let files = config.stores();
-    files
-        .iter()
-        .map(|file| {
-            let shown = file.display();
-            match store::damage(file) {
-                None => ok("store", shown.to_string()),
-                Some(said) => fail(
-                    "store",
-                    format!("{shown} is damaged: {said}"),
-                    format!("stop the daemon and move it away (`mv {shown} {shown}.damaged`); a new one begins empty"),
-                ),
-            }
-        })
-        .collect()
+    config.stores().iter().map(|file| store(file)).collect()
+}
+
+fn store(file: &Path) -> Finding {
+    let shown = file.display();
+    let away = |ending: &str| {
+        format!(
+            "stop the daemon and move it away (`mv {shown} {shown}.{ending}`); a new one begins empty"
+        )
+    };
+    if let Some(said) = store::damage(file) {
+        return fail(
+            "store",
+            format!("{shown} is damaged: {said}"),
+            away("damaged"),
+        );
+    }
+    match store::inspect(file) {
+        Ok(Some(schema)) if schema.found > schema.known => fail(
+            "store",
+            format!(
+                "{shown} was written by a newer version (schema {}, this one knows {})",
+                schema.found, schema.known
+            ),
+            "install that version again, or set AGENTCRAFT_HOME to another folder",
+        ),
+        Ok(Some(schema)) if !schema.is_usable() => fail(
+            "store",
+            format!(
+                "{shown} is no store of this program (schema {})",
+                schema.found
+            ),
+            away("other"),
+        ),
+        Ok(_) => ok("store", shown.to_string()),
+        Err(error) => fail(
+            "store",
+            error.to_string(),
+            "see who owns it, and with which mode",
+        ),
+    }
 }
 
 fn home(home: &Path) -> Finding {
