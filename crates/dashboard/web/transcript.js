@@ -265,6 +265,12 @@ function given({ input, locations = [] }) {
   ];
 }
 
+/** What an approval of a workflow is called; every one is a person's to give. */
+const GATE = "workflow approval";
+
+/** Whether what is asked about cannot be undone. */
+const isFinal = (ask) => ask.destructive && ask.tool.name !== GATE;
+
 /** The fields of a question that wants more than a line; nothing for the others. */
 function formOf(schema) {
   try {
@@ -296,12 +302,12 @@ export function question(session, ask, { after = () => {} } = {}) {
     await after();
   });
   if (ask.ask === "permission") {
-    const looks = { "allow-once": ask.destructive ? "danger" : "main", "allow-always": ask.destructive ? "danger" : "" };
+    const looks = { "allow-once": isFinal(ask) ? "danger" : "main", "allow-always": isFinal(ask) ? "danger" : "" };
     const { tool } = ask;
     return [
       make("p", { class: "line" }, make("span", { class: "kind" }, tool.kind), make("strong", { class: "grow" }, visible(tool.title)),
-        tool.name && tool.name !== tool.title ? make("code", {}, visible(tool.name)) : null,
-        ask.destructive ? make("span", { class: "tag bad destructive" }, "cannot be undone") : null),
+        tool.name && tool.name !== tool.title && !tool.name.startsWith(GATE) ? make("code", {}, visible(tool.name)) : null,
+        isFinal(ask) ? make("span", { class: "tag bad destructive" }, "cannot be undone") : null),
       given(tool),
       (tool.content ?? []).map((part) => shown(part, true)),
       make("div", { class: "answers" }, ask.options.map((option) =>

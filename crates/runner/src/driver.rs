@@ -5,6 +5,7 @@ mod turns;
 
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
 };
 
@@ -91,7 +92,15 @@ impl RunKeeper {
     /// Whoever takes a conversation up is told of a run that was cut off in it.
     async fn tell_interrupted(&self, talk: &Talk) {
         let history = History::new(self.node.records.clone());
-        match history.interrupted_in(&talk.id).await {
+        let found = async {
+            let run = history.interrupted_in(&talk.id).await?;
+            Ok::<_, engine::EngineError>(match run {
+                // What was said stands in the session, and is shown with it.
+                Some(run) if history.is_first_told(&run).await? => Some(run),
+                Some(_) | None => None,
+            })
+        };
+        match found.await {
             Ok(None) => {}
             Ok(Some(run)) => {
                 let text = format!(
@@ -133,6 +142,13 @@ fn hello(agent: &str) -> Raw {
     }
 }
 
+/// The folder that an editor names, where its folder counts.
+fn named_folder(params: &str) -> Option<PathBuf> {
+    let params: Value = serde_json::from_str(params).ok()?;
+    let folder = PathBuf::from(params["cwd"].as_str()?);
+    folder.is_absolute().then_some(folder)
+}
+
 impl Driver for RunKeeper {
     fn open(&self, open: OpenSession) -> DriverFuture<'_, Result<Opened, DriverError>> {
         Box::pin(async move { Ok(self.open(open, Servers::default()).await) })
@@ -147,6 +163,11 @@ impl Driver for RunKeeper {
         open: OpenSession,
         opening: NativeOpen,
     ) -> DriverFuture<'_, Result<Opened, DriverError>> {
+        // Whoever takes a conversation up may have another folder open than the one who began it.
+        let open = OpenSession {
+            cwd: named_folder(&opening.params.frame).unwrap_or(open.cwd),
+            ..open
+        };
         let (brought, left_out) = Servers::brought(&opening.params.frame);
         for text in left_out {
             open.sink.emit(EventKind::Notice { text }, None);

@@ -90,6 +90,11 @@ impl Execution {
         self.audience.conclude(finish)
     }
 
+    /// How it came out, as it may be told.
+    pub(crate) fn masked(&self, finish: &Finish) -> Finish {
+        self.audience.masked(finish)
+    }
+
     /// Whoever watches has seen the beginning of what is in progress, so they are told its end.
     pub(crate) fn was_seen(&self) {
         for path in self.machine.in_progress() {

@@ -62,12 +62,9 @@ pub enum ShelfError {
 }
 
 fn first(problems: &[Problem]) -> String {
-    let more = problems.len().saturating_sub(1);
-    let first = problems
-        .first()
-        .map(ToString::to_string)
-        .unwrap_or_default();
-    match more {
+    let first = workflow::gravest(problems);
+    let first = first.map(ToString::to_string).unwrap_or_default();
+    match problems.len().saturating_sub(1) {
         0 => first,
         more => format!("{first} (and {more} more)"),
     }

@@ -41,6 +41,9 @@ const REMOVALS: usize = 256;
 /// The kind of the documents that say that a run shall be cancelled.
 const CANCEL: &str = "workflow-cancel";
 
+/// The kind of the documents that say that a conversation was told of a run that was cut off in it.
+const TOLD: &str = "workflow-interruption-told";
+
 /// Runs.
 #[derive(Debug, Clone)]
 pub struct History {
@@ -226,6 +229,24 @@ impl History {
     pub(crate) async fn is_cancel_asked(&self, id: &str) -> Result<bool, EngineError> {
         let asked = self.records.get::<Value>(CANCEL, id).await?;
         Ok(asked.is_some())
+    }
+
+    /// Whether nobody was told yet that the run was cut off; they are from now on.
+    pub(crate) async fn is_first_told(&self, id: &str) -> Result<bool, EngineError> {
+        if self.records.get::<Value>(TOLD, id).await?.is_some() {
+            return Ok(false);
+        }
+        let none = Value::Null;
+        let told = self.records.put(TOLD, id, Keep::Finished, &none, None);
+        told.await.map(|()| true)
+    }
+
+    /// The run is gone on with, so that it may be cut off again.
+    pub(crate) async fn forget_told(&self, id: &str) -> Result<(), EngineError> {
+        match self.records.get::<Value>(TOLD, id).await? {
+            Some(_) => self.records.remove(TOLD, id, None).await,
+            None => Ok(()),
+        }
     }
 
     pub(crate) async fn forget_cancel(&self, id: &str) -> Result<(), EngineError> {

@@ -38,4 +38,4 @@ pub use restore::{RunDetail, StepDetail, detail};
 pub use servers::Servers;
 pub use setup::describe;
 pub use show::Audience;
-pub use surroundings::{Surroundings, mask};
+pub use surroundings::{Surroundings, mask, offered, shown};

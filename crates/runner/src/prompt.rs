@@ -1,7 +1,10 @@
 //! What somebody typed: `/name`, inputs as `key=value` or `--input key=value`, quotes, or one text for the only input.
 
 use serde_json::{Map, Value};
-use workflow::{InputKind, Plan};
+use workflow::{InputKind, InputSpec, Plan};
+
+/// Says that an input follows.
+const OPTION: &str = "--input";
 
 /// A workflow that somebody wants to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +24,10 @@ pub enum PromptError {
     NotAnInput { word: String },
     #[error("the input {name} is given twice")]
     Twice { name: String },
+    #[error(
+        "{word:?} comes after the input {name}: put the value of {name} into quotes, or leave {name}= out and write the text alone"
+    )]
+    After { name: String, word: String },
 }
 
 impl Command {
@@ -46,46 +53,136 @@ impl Command {
         }
     }
 
-    /// The inputs. A workflow whose only required input is missing takes the whole text for it.
+    /// The inputs. Where one alone is required, what follows the leading inputs is the text of that one, as it is written: only the
+    /// name of an input that the workflow has makes a word an input there.
     pub fn inputs(&self, plan: &Plan) -> Result<Map<String, Value>, PromptError> {
-        let parsed = parse_inputs(&self.rest, plan);
         let mut required = plan.inputs.iter().filter(|input| input.required);
-        match (&parsed, required.next(), required.next()) {
-            (Err(PromptError::NotAnInput { .. } | PromptError::Quote), Some(only), None)
-                if !self.rest.starts_with("--input") =>
-            {
-                let text = Value::String(self.rest.clone());
-                Ok(Map::from_iter([(only.name.clone(), text)]))
-            }
-            _ => parsed,
+        match (required.next(), required.next()) {
+            (Some(only), None) => with_text(&self.rest, only, plan),
+            (Some(_) | None, _) => strict(&self.rest, plan),
         }
     }
 }
 
-fn parse_inputs(text: &str, plan: &Plan) -> Result<Map<String, Value>, PromptError> {
+/// Inputs alone: every word must be one. A name that the workflow does not have is told by the check, with the nearest that it has.
+fn strict(text: &str, plan: &Plan) -> Result<Map<String, Value>, PromptError> {
     let mut inputs = Map::new();
-    let mut words = words(text)?.into_iter();
-    while let Some(word) = words.next() {
-        let pair = match word.strip_prefix("--input") {
-            Some("") => words.next().ok_or(PromptError::NoValue)?,
-            Some(rest) => match rest.strip_prefix('=') {
-                Some(pair) => pair.to_owned(),
-                None => return Err(PromptError::NotAnInput { word }),
-            },
-            None => word,
-        };
-        let Some((name, value)) = pair.split_once('=') else {
-            return Err(PromptError::NotAnInput { word: pair });
-        };
-        let known = plan.inputs.iter().find(|input| input.name == name);
-        let value = typed(value, known.map(|input| input.kind));
-        if inputs.insert(name.to_owned(), value).is_some() {
-            return Err(PromptError::Twice {
-                name: name.to_owned(),
-            });
-        }
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        let (pair, after) = pair(rest)?;
+        add(&mut inputs, &pair, plan)?;
+        rest = after;
     }
     Ok(inputs)
+}
+
+/// Inputs and then, perhaps, the text of the only one that is required. Those that are said with `--input` may follow the text.
+fn with_text(text: &str, only: &InputSpec, plan: &Plan) -> Result<Map<String, Value>, PromptError> {
+    let mut inputs = Map::new();
+    let mut rest = text.trim_start();
+    while begins_with_input(rest, plan) {
+        let (pair, after) = pair(rest)?;
+        add(&mut inputs, &pair, plan)?;
+        rest = after;
+    }
+    if rest.is_empty() {
+        return Ok(inputs);
+    }
+    if inputs.contains_key(&only.name) {
+        let word = rest.split_whitespace().next().unwrap_or_default();
+        return Err(PromptError::After {
+            name: only.name.clone(),
+            word: word.to_owned(),
+        });
+    }
+    let (own, last) = rest.split_at(explicit(rest, plan));
+    for (name, value) in strict(last, plan)? {
+        if name == only.name || inputs.insert(name.clone(), value).is_some() {
+            return Err(PromptError::Twice { name });
+        }
+    }
+    inputs.insert(
+        only.name.clone(),
+        typed(unquoted(own.trim()), Some(only.kind)),
+    );
+    Ok(inputs)
+}
+
+/// The inside of a text that stands in quotes as a whole.
+fn unquoted(text: &str) -> &str {
+    let inside = |quote: char| {
+        let inside = text.strip_prefix(quote)?.strip_suffix(quote)?;
+        (!inside.contains(quote) && !inside.contains('\\')).then_some(inside)
+    };
+    inside('"').or_else(|| inside('\'')).unwrap_or(text)
+}
+
+/// Where the inputs begin that are said with `--input` and stand to the end; the end where there are none.
+fn explicit(text: &str, plan: &Plan) -> usize {
+    let begins = text.match_indices(OPTION).map(|(place, _)| place);
+    let mut begins = begins.filter(|place| text[..*place].ends_with(char::is_whitespace));
+    let is_all_inputs = |place: &usize| {
+        let mut rest = &text[*place..];
+        while after_option(rest).is_some_and(|pair| names_input(pair, plan)) {
+            match pair(rest) {
+                Ok((_, after)) => rest = after,
+                Err(_) => return false,
+            }
+        }
+        rest.is_empty()
+    };
+    begins.find(is_all_inputs).unwrap_or(text.len())
+}
+
+/// Whether a text begins with an input: nobody writes `--input` first who means words.
+fn begins_with_input(text: &str, plan: &Plan) -> bool {
+    after_option(text).is_some() || names_input(text, plan)
+}
+
+/// What follows `--input`.
+fn after_option(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix(OPTION)?;
+    let is_sign = |letter: char| letter == '=' || letter.is_whitespace();
+    (rest.is_empty() || rest.starts_with(is_sign)).then(|| rest.trim_start_matches(is_sign))
+}
+
+/// Whether a text begins with `NAME=`, where the workflow has an input of that name.
+fn names_input(text: &str, plan: &Plan) -> bool {
+    let is_it = |input: &InputSpec| {
+        let rest = text.strip_prefix(input.name.as_str());
+        rest.is_some_and(|rest| rest.starts_with('='))
+    };
+    plan.inputs.iter().any(is_it)
+}
+
+/// The first input of a text, and what follows it.
+fn pair(text: &str) -> Result<(String, &str), PromptError> {
+    let (word, rest) = first_word(text)?;
+    match word.strip_prefix(OPTION) {
+        Some("") if rest.is_empty() => Err(PromptError::NoValue),
+        Some("") => first_word(rest),
+        Some(rest_of_word) => match rest_of_word.strip_prefix('=') {
+            Some(pair) => Ok((pair.to_owned(), rest)),
+            None => Err(PromptError::NotAnInput { word }),
+        },
+        None => Ok((word, rest)),
+    }
+}
+
+fn add(inputs: &mut Map<String, Value>, pair: &str, plan: &Plan) -> Result<(), PromptError> {
+    let Some((name, value)) = pair.split_once('=') else {
+        return Err(PromptError::NotAnInput {
+            word: pair.to_owned(),
+        });
+    };
+    let known = plan.inputs.iter().find(|input| input.name == name);
+    let value = typed(value, known.map(|input| input.kind));
+    match inputs.insert(name.to_owned(), value) {
+        None => Ok(()),
+        Some(_) => Err(PromptError::Twice {
+            name: name.to_owned(),
+        }),
+    }
 }
 
 /// A value of the kind that the input has; one that is not stays a text, and the check says what is wrong with it.
@@ -98,30 +195,25 @@ pub fn typed(text: &str, kind: Option<InputKind>) -> Value {
     parsed.unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
-/// Words as a shell splits them, with quotes and backslashes and nothing else.
-fn words(text: &str) -> Result<Vec<String>, PromptError> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
+/// The first word as a shell splits them, with quotes and backslashes and nothing else, and what follows it.
+fn first_word(text: &str) -> Result<(String, &str), PromptError> {
+    let mut word = String::new();
     let mut quote: Option<char> = None;
-    let mut letters = text.chars();
-    while let Some(letter) = letters.next() {
+    let mut letters = text.char_indices();
+    while let Some((place, letter)) = letters.next() {
         match (quote, letter) {
             (Some(open), _) if letter == open => quote = None,
-            (Some('"') | None, '\\') => word.get_or_insert_default().extend(letters.next()),
-            (Some(_), _) => word.get_or_insert_default().push(letter),
-            (None, '\'' | '"') => {
-                quote = Some(letter);
-                word.get_or_insert_default();
-            }
-            (None, _) if letter.is_whitespace() => words.extend(word.take()),
-            (None, _) => word.get_or_insert_default().push(letter),
+            (Some('"') | None, '\\') => word.extend(letters.next().map(|(_, letter)| letter)),
+            (Some(_), _) => word.push(letter),
+            (None, '\'' | '"') => quote = Some(letter),
+            (None, _) if letter.is_whitespace() => return Ok((word, text[place..].trim_start())),
+            (None, _) => word.push(letter),
         }
     }
-    if quote.is_some() {
-        return Err(PromptError::Quote);
+    match quote {
+        Some(_) => Err(PromptError::Quote),
+        None => Ok((word, "")),
     }
-    words.extend(word);
-    Ok(words)
 }
 
 #[cfg(test)]
@@ -165,6 +257,51 @@ mod tests {
     fn the_only_required_input_takes_the_whole_text() {
         let text = json!({"who": "the quick brown fox's den"});
         assert_eq!(check("/greet the quick brown fox's den", TWO), Ok(text));
+    }
+
+    const TEXT_AND_STYLE: &str =
+        "  - {name: question, type: string, required: true}\n  - {name: style, type: string}";
+
+    #[test]
+    fn text_with_an_equals_sign_in_it_is_text_unless_an_input_of_the_workflow_is_named() {
+        for (prompt, inputs) in [
+            (
+                "/ask why is a=b wrong",
+                json!({"question": "why is a=b wrong"}),
+            ),
+            ("/ask a=b", json!({"question": "a=b"})),
+            (
+                "/ask is style=short short",
+                json!({"question": "is style=short short"}),
+            ),
+            (
+                "/ask style=short why is it's a=\"b",
+                json!({"question": "why is it's a=\"b", "style": "short"}),
+            ),
+            (
+                "/ask why is 'a'=b --input style=\"very short\"",
+                json!({"question": "why is 'a'=b", "style": "very short"}),
+            ),
+            (
+                "/ask what does --input other=1 do",
+                json!({"question": "what does --input other=1 do"}),
+            ),
+            (
+                "/ask question='a=b c' style=x",
+                json!({"question": "a=b c", "style": "x"}),
+            ),
+            ("/ask \"a=b\"", json!({"question": "a=b"})),
+            (
+                "/ask --inputs are what?",
+                json!({"question": "--inputs are what?"}),
+            ),
+            ("/ask", json!({})),
+            ("/ask style=x", json!({"style": "x"})),
+        ] {
+            assert_eq!(check(prompt, TEXT_AND_STYLE), Ok(inputs), "{prompt}");
+        }
+        let words = check("/ask question=why is it so", TEXT_AND_STYLE).unwrap_err();
+        assert!(words.contains("into quotes"), "{words}");
     }
 
     #[test]

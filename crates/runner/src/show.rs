@@ -22,6 +22,8 @@ use workflow::{Announcement, Finish, Mask, MaskStream, Outcome, StepStatus};
 use spent::Spent;
 use voices::Voice;
 
+pub(crate) use voices::Lines;
+
 use crate::history;
 
 /// What is shown of a step's output, where not all of it is wanted: its end.
@@ -54,6 +56,8 @@ enum Detail {
     Shortened,
     /// In the end all that is kept of what a step has printed, and a line for each attempt that has failed.
     Whole,
+    /// The same, but what commands print is said line by line as it comes, and is no part of their calls.
+    Streamed,
 }
 
 #[derive(Debug, Default)]
@@ -97,6 +101,20 @@ impl Audience {
             detail: Detail::Whole,
             ..self
         }
+    }
+
+    /// As above, for those who pass on every line as it comes.
+    #[must_use]
+    pub fn told_as_it_is_printed(self) -> Self {
+        Self {
+            detail: Detail::Streamed,
+            ..self
+        }
+    }
+
+    /// Whether what a command prints is told as it comes.
+    pub(crate) fn is_streamed(&self) -> bool {
+        self.detail == Detail::Streamed
     }
 
     /// What is taken out of everything that is told.
@@ -199,7 +217,7 @@ impl Audience {
                     "attempt {attempt} failed: {error}; trying again{}",
                     pause.unwrap_or_default()
                 );
-                if self.detail == Detail::Whole {
+                if self.detail != Detail::Shortened {
                     self.notice(format!("{}{path}: {words}", self.prefix));
                 }
                 self.update(path, ToolStatus::InProgress, Some(words));
@@ -247,6 +265,7 @@ impl Audience {
                 let id = self.current(path);
                 self.progress().outputs.insert(id, masked); // It is told with the end of the step.
             }
+            Detail::Streamed => {} // It was told.
         }
     }
 

@@ -9,7 +9,7 @@ use std::{
 
 use engine::{DriverSurroundings, Drivers, Engine, Records};
 use serde_json::{Map, Value};
-use workflow::{Mask, SECRET_NAMES, is_secret_name};
+use workflow::{InputKind, InputSpec, Mask, Plan, SECRET_NAMES, is_secret_name};
 
 use crate::{choices::Choices, folders::FilePlaces, found::Shelf, servers::Servers};
 
@@ -58,6 +58,37 @@ pub(crate) fn secret_inputs(inputs: &Map<String, Value>, more: &[String]) -> BTr
         is_secret_name(name, &parts).then(|| value.to_owned())
     });
     secret.collect()
+}
+
+/// Whether the values of an input are never shown.
+pub(crate) fn is_secret_input(spec: &InputSpec, more: &[String]) -> bool {
+    spec.kind == InputKind::String && is_secret_name(&spec.name, &parts(more))
+}
+
+/// A workflow as it may be shown: without what is usual for an input that is a secret.
+#[must_use]
+pub fn shown(plan: Plan, more: &[String]) -> Plan {
+    with_secret_defaults(plan, more, || Some(Value::String("***".to_owned())))
+}
+
+/// A workflow as it may be offered: what is usual for a secret is nothing that anybody could send back.
+#[must_use]
+pub fn offered(plan: Plan, more: &[String]) -> Plan {
+    with_secret_defaults(plan, more, || None)
+}
+
+fn with_secret_defaults(
+    mut plan: Plan,
+    more: &[String],
+    instead: impl Fn() -> Option<Value>,
+) -> Plan {
+    for spec in &mut plan.inputs {
+        if spec.default.is_some() && is_secret_input(spec, more) {
+            spec.default = instead();
+            spec.required = false; // It has one.
+        }
+    }
+    plan
 }
 
 /// Parts of names that make a variable or an input secret.

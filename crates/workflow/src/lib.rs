@@ -44,5 +44,5 @@ pub use plan::{
     Strategy, Terminal, TerminalStatus, ToolProxy, Transition, WhileLoop, WorkflowCall,
     WorkflowHooks,
 };
-pub use problem::{Code, Problem, Severity, exit_code};
+pub use problem::{Code, Problem, Severity, exit_code, gravest};
 pub use world::{EmptyWorld, FILE_MAX, FileKind, World};

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::plan::*;
-use crate::problem::exit_code;
+use crate::problem::{Code, exit_code};
 
 fn loaded(text: &str) -> Loaded {
     load(text, &|name| {
@@ -339,6 +339,19 @@ fn unknown_keys_are_warnings_and_the_workflow_still_runs() {
         (found.problems[0].severity, exit_code(&found.problems)),
         (Severity::Warning, 0)
     );
+}
+
+#[test]
+fn a_key_in_a_file_is_an_error_at_its_place_that_says_what_to_write_instead() {
+    let found = loaded(&around(
+        "  a:\n    type: agent\n    provider: openai_compatible\n    prompt: hi\n    options:\n      model: m\n      api_key: sk-1\n    on_success: done",
+    ));
+    assert!(found.plan.is_none());
+    let problem = found.problems.iter().find(|it| it.is_error()).unwrap();
+    assert_eq!(problem.code, Code::InvalidValue);
+    assert!(problem.line > 0 && problem.column > 0, "{problem:?}");
+    assert!(problem.hint.as_ref().unwrap().contains("api_key_env"));
+    assert!(!problem.to_string().contains("sk-1"), "{problem}");
 }
 
 #[test]

@@ -99,6 +99,7 @@ impl Machine {
             root: None,
             frames: BTreeMap::new(),
             open: BTreeMap::new(),
+            doubtful: BTreeMap::new(),
             records: BTreeMap::new(),
             trail: VecDeque::new(),
             tickets: 0,

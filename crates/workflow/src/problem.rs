@@ -227,6 +227,12 @@ pub fn exit_code(problems: &[Problem]) -> i32 {
         .map_or(0, |problem| problem.code.exit_code())
 }
 
+/// The problem that is told where there is room for one: the first error, or else the first warning.
+pub fn gravest(problems: &[Problem]) -> Option<&Problem> {
+    let error = problems.iter().find(|problem| problem.is_error());
+    error.or_else(|| problems.first())
+}
+
 /// A word as it is shown inside a message: quoted, and never longer than a line.
 pub(crate) fn quoted(word: &str) -> String {
     const SHOWN_MAX: usize = 80;
@@ -285,6 +291,17 @@ mod tests {
         assert_eq!(exit_code(std::slice::from_ref(&problem)), 2);
         problem.severity = Severity::Warning;
         assert_eq!(exit_code(&[problem]), 0);
+    }
+
+    #[test]
+    fn a_warning_does_not_hide_an_error() {
+        let mut warning = Problem::placeless(Code::UnknownField, "odd");
+        warning.severity = Severity::Warning;
+        let error = Problem::placeless(Code::MissingState, "gone");
+        let both = [warning.clone(), error.clone()];
+        assert_eq!(gravest(&both), Some(&error));
+        assert_eq!(gravest(&both[..1]), Some(&warning));
+        assert_eq!(gravest(&[]), None);
     }
 
     #[test]

@@ -353,6 +353,8 @@ fn check_shape(method: &str, params: &Value) -> Result<(), ErrorObject> {
 /// Every folder that the editor names becomes the workspace: `cwd` where the agent is asked, and more folders are none.
 fn in_the_workspace(params: &RawValue) -> Box<RawValue> {
     let mut members = Members::read(params.get()).unwrap_or_default();
+    // Where the agent works is not the editor's to say.
+    members.remove("cwd");
     if members.has("additionalDirectories") {
         members.set("additionalDirectories", &[(); 0]);
     }

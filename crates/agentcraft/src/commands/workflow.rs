@@ -13,7 +13,7 @@ use platform::files::{self, Durability, Mode};
 use runner::{Found, Shelf, ShelfError, StartError};
 use serde_json::{Value, json};
 use wire::daemon::Empty;
-use workflow::{Mask, Plan, Problem};
+use workflow::{Code, Mask, Plan, Problem};
 
 use super::component;
 use crate::{
@@ -86,23 +86,11 @@ fn list(format: Format, config: &Config, screen: &mut Screen) -> Result<(), Comm
     let place = Place::here(config)?;
     let mut rows: Vec<Value> = Vec::new();
     for found in place.shelf.list(&place.cwd) {
-        let Ok(loaded) = found.load(&place.cwd) else {
+        // A text for people is a component, which the daemon tells of.
+        if is_component(&found, config) {
             continue;
-        };
-        let path = found.path.to_string_lossy().into_owned();
-        match loaded.plan {
-            Some(plan) => rows.push(json!({
-                "name": found.name, "description": plan.description, "tags": plan.tags,
-                "path": path, "steps": plan.written_steps().count(),
-            })),
-            // A text for people is a component, which the daemon tells of.
-            None if is_component(&found) => {}
-            None => rows.push(json!({
-                "name": found.name,
-                "description": format!("invalid: {}", first_problem(&loaded.problems)),
-                "path": path, "valid": false,
-            })),
         }
+        rows.push(row(&found, &place.cwd));
     }
     for component in components(config) {
         if !rows.iter().any(|row| row["name"] == component["name"]) {
@@ -124,17 +112,40 @@ fn components(config: &Config) -> Vec<Value> {
     connection.read("workflow.list", answer).unwrap_or_default()
 }
 
-/// A file without `states` is text for people, not steps.
-fn is_component(found: &Found) -> bool {
-    let text = found.text().unwrap_or_default();
-    !text.lines().any(|line| line.starts_with("states:"))
+/// A workflow, or why it is none.
+fn row(found: &Found, cwd: &Path) -> Value {
+    let path = found.path.to_string_lossy();
+    let invalid = |words: String, problems: Value| {
+        json!({
+            "name": found.name, "description": format!("invalid: {words}"), "path": path,
+            "valid": false, "problems": problems,
+        })
+    };
+    match found.load(cwd) {
+        Err(error) => invalid(engine::chain(&error), json!([])),
+        Ok(loaded) => match loaded.plan {
+            Some(plan) => json!({
+                "name": found.name, "description": plan.description, "tags": plan.tags,
+                "path": path, "steps": plan.written_steps().count(),
+            }),
+            None => {
+                let words = workflow::gravest(&loaded.problems).map(ToString::to_string);
+                invalid(words.unwrap_or_default(), json!(loaded.problems))
+            }
+        },
+    }
 }
 
-fn first_problem(problems: &[Problem]) -> String {
-    problems
-        .first()
-        .map(ToString::to_string)
-        .unwrap_or_default()
+/// A file of the node without `states` is text for people, not steps. What cannot be read as YAML is neither.
+fn is_component(found: &Found, config: &Config) -> bool {
+    let is_of_node = found.path.parent() == Some(&config.configs_dir.join("workflows"));
+    let text = found.text().unwrap_or_default();
+    let is_yaml = || {
+        let loaded = workflow::load(&text, &|_| Err(String::new()));
+        let is_syntax = |problem: &Problem| problem.code == Code::YamlSyntax;
+        !loaded.problems.iter().any(is_syntax)
+    };
+    is_of_node && !text.lines().any(|line| line.starts_with("states:")) && is_yaml()
 }
 
 fn show(
@@ -145,7 +156,9 @@ fn show(
     let place = Place::here(config)?;
     let found = place.find(&arguments.workflow);
     let plan = match &found {
-        Ok(found) if !is_component(found) => load(found, &place.cwd, screen)?,
+        Ok(found) if !is_component(found, config) => {
+            runner::shown(load(found, &place.cwd, screen)?, &config.secret_names)
+        }
         Ok(_) | Err(ShelfError::Missing { .. }) => {
             let Ok(name) = arguments.workflow.parse() else {
                 return Err(missing(&arguments.workflow, &place));
@@ -209,7 +222,10 @@ fn graph(arguments: &GraphArgs, config: &Config, screen: &mut Screen) -> Result<
     let found = find(&place, &arguments.workflow)?;
     let plan = load(&found, &place.cwd, screen)?;
     match (arguments.output.format, arguments.mermaid) {
-        (Format::Json, _) => screen.json(&network::described(&found.name, &plan))?,
+        (Format::Json, _) => screen.json(&network::described(
+            &found.name,
+            &runner::offered(plan, &config.secret_names),
+        ))?,
         (Format::Quiet, _) => plan
             .written_steps()
             .try_for_each(|step| screen.line(&step.name))?,

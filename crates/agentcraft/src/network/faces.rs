@@ -410,6 +410,7 @@ pub(crate) fn node_name(config: &Config) -> String {
 /// The workflows of the node; the target `workflow:NAME` runs one.
 fn offered_workflows(config: &Config) -> Workflows {
     let folder = config.configs_dir.clone();
+    let secret_names = config.secret_names.clone();
     let shelf = runner::Shelf {
         chosen: None,
         shared: vec![folder.join("workflows")],
@@ -422,7 +423,7 @@ fn offered_workflows(config: &Config) -> Workflows {
             .iter()
             .filter_map(|found| Some((found, found.plan(&folder).ok()?)));
         plans
-            .map(|(found, plan)| described(&found.name, &plan))
+            .map(|(found, plan)| described(&found.name, &runner::offered(plan, &secret_names)))
             .collect()
     })
 }

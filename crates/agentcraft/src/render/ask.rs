@@ -1,6 +1,9 @@
 //! What an agent asks, and what was answered, in words.
 
-use domain::turn::{Answer, Ask, AskKind};
+use domain::{
+    permission::GATE,
+    turn::{Answer, Ask, AskKind},
+};
 
 use super::style::{Style, Tone, many_lines, one_line};
 
@@ -19,7 +22,7 @@ pub(crate) fn ask_text(ask: &Ask, style: Style) -> String {
             let title: String = one_line(&tool.title).chars().take(TITLE_MAX).collect();
             let kind = style.paint(Tone::Faint, tool.kind.as_str()).into_owned();
             let mut text = format!("{mark} {kind} {}\n", style.paint(Tone::Strong, &title));
-            if *destructive {
+            if *destructive && tool.name.as_deref() != Some(GATE) {
                 let warning = style.paint(Tone::Bad, "this cannot be undone");
                 text.push_str(&format!("  {warning}\n"));
             }

@@ -50,6 +50,11 @@ impl RunLines {
         }
     }
 
+    /// Whether what commands print is wanted line by line as it comes.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self, Self::Plain(_))
+    }
+
     pub(crate) fn event(&mut self, event: &Event, screen: &mut Screen) -> io::Result<()> {
         match self {
             Self::Plain(plain) => plain.event(&event.kind, screen),

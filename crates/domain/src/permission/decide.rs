@@ -41,8 +41,32 @@ pub enum Outcome {
     Deny,
 }
 
-/// What the policy says about the call: the first rule that fits, or the default.
+/// The tool of an ask in which a workflow wants a person's word before it goes on. No rule gives that word.
+pub const GATE: &str = "workflow approval";
+
+/// The same, before something that cannot be undone.
+pub const FINAL_GATE: &str = "workflow approval of what cannot be undone";
+
+/// Whether a call waits for the word of a person, whatever the rules say.
+pub fn is_gate(name: Option<&str>) -> bool {
+    matches!(name, Some(GATE | FINAL_GATE))
+}
+
+/// What the policy says about the call: the first rule that fits, or the default. What a workflow wants a person to approve may
+/// be denied, and is never allowed.
 pub fn decide(policy: &Policy, call: &Call) -> Verdict {
+    let verdict = by_rules(policy, call);
+    match verdict.decision {
+        Decision::Allow if is_gate(call.name.as_deref()) => Verdict {
+            decision: Decision::Ask,
+            why: format!("an approval is a person's to give, though {}", verdict.why),
+            ..verdict
+        },
+        Decision::Allow | Decision::Ask | Decision::Deny => verdict,
+    }
+}
+
+fn by_rules(policy: &Policy, call: &Call) -> Verdict {
     let sight = Sight {
         call,
         command: call.command.as_deref().map(Reading::of),

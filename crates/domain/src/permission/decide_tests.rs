@@ -363,3 +363,22 @@ fn once_never_becomes_always() {
     assert_eq!(Outcome::AllowOnce.answer(&lasting), None);
     assert_eq!(Outcome::Deny.answer(&lasting), Some(Answer::Declined));
 }
+
+#[test]
+fn no_rule_gives_an_approval_that_a_workflow_wants_of_a_person() {
+    for name in [GATE, FINAL_GATE] {
+        let gate = ToolCall {
+            name: Some(name.to_owned()),
+            ..tool(ToolKind::Other, "Publish?", json!({}))
+        };
+        let call = Call::of(&gate, "/ws");
+        for (written, expected) in [("allow", Decision::Ask), ("deny", Decision::Deny)] {
+            let rule =
+                json!({"kind": "other", "decision": written, "destructive": written == "allow"});
+            let verdict = decide(&policy(json!({ "rules": [rule] })), &call);
+            assert_eq!(verdict.decision, expected, "{name}: {}", verdict.why);
+            let nobody = settle(&verdict, true, Audience::Nobody);
+            assert_ne!(nobody, Outcome::AllowOnce, "{name}");
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use std::{
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -14,10 +14,11 @@ use platform::{
     process::Stream,
     tasks::block_here,
 };
-use tokio::time::MissedTickBehavior;
+use tokio::{sync::Notify, time::MissedTickBehavior};
 use workflow::{CommandAction, StepResult, StepStatus};
 
 use super::{Act, heard::Heard};
+use crate::show::Lines;
 
 /// What is kept of each stream unless the step says otherwise.
 const OUTPUT_MAX: usize = 1024 * 1024;
@@ -149,10 +150,11 @@ async fn attend(act: &Act, command: &CommandAction, group: Group, pipes: Pipes) 
             .min(OUTPUT_MAX_MAX)
     });
     let tasks = &act.scene.node.around.tasks;
+    let is_streamed = act.audience.is_streamed();
     let mut output = Heard::new(limit, act.overflow("stdout"));
     let mut errors = Heard::new(limit, act.overflow("stderr"));
+    let seen = Seen::default();
     let ended = {
-        let seen = Seen::default();
         let mut reading = Box::pin(async {
             tokio::join!(
                 output.read(pipes.stdout, tasks, |bytes| seen.add(Which::Output, bytes)),
@@ -167,7 +169,8 @@ async fn attend(act: &Act, command: &CommandAction, group: Group, pipes: Pipes) 
                 () = act.stop.cancelled() => break None,
                 () = &mut reading, if !read => read = true,
                 exit = group.wait() => break Some(exit),
-                _ = show.tick() => seen.show(act),
+                () = seen.news.notified(), if is_streamed => act.audience.printed(&act.path, &seen.whole_lines()),
+                _ = show.tick(), if !is_streamed => seen.show(act),
             }
         };
         let exit = match ended {
@@ -179,6 +182,9 @@ async fn attend(act: &Act, command: &CommandAction, group: Group, pipes: Pipes) 
         }
         ended.map(|_| exit)
     };
+    if is_streamed {
+        act.audience.printed(&act.path, &seen.rest());
+    }
     output.flush(tasks).await;
     errors.flush(tasks).await;
     let (output_text, error_text) = (output.text(), errors.text());
@@ -200,12 +206,18 @@ async fn attend(act: &Act, command: &CommandAction, group: Group, pipes: Pipes) 
 
 /// What was printed so far, as much of it as is kept, for whoever watches.
 #[derive(Debug, Default)]
-struct Seen(Mutex<Printed>);
+struct Seen {
+    printed: Mutex<Printed>,
+    /// Something has come.
+    news: Notify,
+}
 
 #[derive(Debug, Default)]
 struct Printed {
     output: Vec<u8>,
     errors: Vec<u8>,
+    /// How much of both was told line by line.
+    told: (usize, usize),
     is_new: bool,
 }
 
@@ -216,17 +228,63 @@ enum Which {
 
 impl Seen {
     fn add(&self, which: Which, bytes: &[u8]) {
-        let mut printed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut printed = self.printed();
         match which {
             Which::Output => printed.output.extend_from_slice(bytes),
             Which::Errors => printed.errors.extend_from_slice(bytes),
         }
         printed.is_new = true;
+        drop(printed);
+        self.news.notify_one();
+    }
+
+    /// The lines that have ended since the last time.
+    fn whole_lines(&self) -> Lines {
+        let mut printed = self.printed();
+        let Printed {
+            output,
+            errors,
+            told,
+            ..
+        } = &mut *printed;
+        let after_line = |bytes: &[u8], told: usize| {
+            let end = bytes[told..].iter().rposition(|byte| *byte == b'\n');
+            end.map_or(told, |end| told + end + 1)
+        };
+        let until = (after_line(output, told.0), after_line(errors, told.1));
+        let lines = Lines {
+            output: String::from_utf8_lossy(&output[told.0..until.0]).into_owned(),
+            errors: String::from_utf8_lossy(&errors[told.1..until.1]).into_owned(),
+        };
+        *told = until;
+        lines
+    }
+
+    /// What has not been told when everything was printed, as whole lines.
+    fn rest(&self) -> Lines {
+        let mut printed = self.printed();
+        let (output, errors) = printed.told;
+        printed.told = (printed.output.len(), printed.errors.len());
+        let line = |bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes).into_owned();
+            match text.is_empty() || text.ends_with('\n') {
+                true => text,
+                false => text + "\n",
+            }
+        };
+        Lines {
+            output: line(&printed.output[output..]),
+            errors: line(&printed.errors[errors..]),
+        }
+    }
+
+    fn printed(&self) -> MutexGuard<'_, Printed> {
+        self.printed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Shows it, if something has come since the last time.
     fn show(&self, act: &Act) {
-        let mut printed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut printed = self.printed();
         if !std::mem::take(&mut printed.is_new) {
             return;
         }

@@ -1,10 +1,10 @@
 //! One prompt: a run that waits is told it, or it names a workflow that begins.
 
-use domain::turn::{Answer, AskKind, Stop};
+use domain::turn::{Answer, AskKind, Dialect, EventKind, Raw, Stop};
 use engine::{DriverError, Occasion, Turn};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
-use workflow::{AskInput, Plan};
+use workflow::{AskInput, Code, Finish, InputKind, InputSpec, Outcome, Plan};
 
 use super::RunKeeper;
 use crate::{
@@ -15,6 +15,7 @@ use crate::{
     prompt::Command,
     refused::StartError,
     show::Audience,
+    surroundings,
     talk::Talk,
 };
 
@@ -54,7 +55,13 @@ impl RunKeeper {
                 *place = Some(Parked::new(execution, &self.node.around.tasks));
                 Ok(Stop::EndTurn)
             }
-            Ok(Progress::Finished(finish)) => Ok(execution.conclude(&finish)),
+            Ok(Progress::Finished(finish)) => {
+                let stop = execution.conclude(&finish);
+                if finish.outcome == Outcome::Failed {
+                    tell_failure(&talk, &execution.masked(&finish));
+                }
+                Ok(stop)
+            }
             Err(error) => {
                 execution.leave();
                 Err(DriverError::Program {
@@ -123,7 +130,8 @@ impl RunKeeper {
         let mut inputs = inputs.map_err(|error| StartError::Prompt {
             why: error.to_string(),
         })?;
-        ask_missing(&plan, &mut inputs, &audience, &turn.cancel).await;
+        let secret_names = &self.node.secret_names;
+        ask_missing(&plan, &mut inputs, &audience, &turn.cancel, secret_names).await;
         let order = Order {
             cwd: talk.cwd.clone(),
             servers: talk.servers.clone(),
@@ -193,12 +201,35 @@ impl RunKeeper {
     }
 }
 
+/// Tells an editor why a run has failed, in the words of its protocol: a message with the code, which a session that is loaded again
+/// shows too, and an answer to the prompt instead of an error of the protocol's.
+fn tell_failure(talk: &Talk, finish: &Finish) {
+    let failure = finish.failure.as_ref();
+    let code = failure.map_or(Code::WorkflowFailed, |failure| failure.code);
+    let text = format!("{code}: {}", finish.message);
+    talk.tell(
+        "agent_message_chunk",
+        &json!({ "content": { "type": "text", "text": text } }),
+    );
+    let about = json!({ "code": code, "exitCode": crate::exit_code(finish) });
+    let answer = json!({ "stopReason": "refusal", "_meta": { "agentcraft": about } });
+    let kind = EventKind::Other {
+        name: "session/prompt".to_owned(),
+    };
+    let raw = Raw {
+        dialect: Dialect::Acp,
+        frame: answer.to_string().into(),
+    };
+    talk.sink.emit(kind, Some(raw));
+}
+
 /// Asks for what is required and was not given, where somebody can be asked; what is declined stays missing.
 async fn ask_missing(
     plan: &Plan,
     inputs: &mut Map<String, Value>,
     audience: &Audience,
     cancel: &CancellationToken,
+    secret_names: &[String],
 ) {
     for spec in &plan.inputs {
         if !spec.required || spec.default.is_some() || inputs.contains_key(&spec.name) {
@@ -208,7 +239,10 @@ async fn ask_missing(
             "" => format!("{} ({})", spec.name, spec.kind.word()),
             words => format!("{} ({}): {words}", spec.name, spec.kind.word()),
         };
-        let kind = AskKind::Question { text, schema: None };
+        let kind = AskKind::Question {
+            text,
+            schema: Some(form(spec, secret_names).to_string()),
+        };
         let answer = tokio::select! { biased;
             () = cancel.cancelled() => return,
             answer = audience.ask(kind, None) => answer,
@@ -216,7 +250,97 @@ async fn ask_missing(
         let Answer::Text { text } = answer else {
             return;
         };
-        let value = crate::prompt::typed(&text, Some(spec.kind));
-        inputs.insert(spec.name.clone(), value);
+        inputs.insert(spec.name.clone(), given(spec, &text));
+    }
+}
+
+/// What a form asks for an input: what the workflow says of it.
+fn form(spec: &InputSpec, secret_names: &[String]) -> Value {
+    let rules = &spec.validation;
+    let mut field = json!({ "type": spec.kind.word(), "title": spec.name });
+    let shown_default = spec
+        .default
+        .as_ref()
+        .filter(|_| !surroundings::is_secret_input(spec, secret_names));
+    let described = (!spec.description.is_empty()).then(|| json!(spec.description));
+    let choices = (!rules.choices.is_empty()).then(|| json!(rules.choices));
+    for (name, value) in [
+        ("description", described),
+        ("default", shown_default.cloned()),
+        ("enum", choices.filter(|_| spec.kind == InputKind::String)),
+        (
+            "pattern",
+            rules.pattern.as_ref().map(|pattern| json!(pattern)),
+        ),
+        ("minimum", rules.min.map(Value::from)),
+        ("maximum", rules.max.map(Value::from)),
+    ] {
+        if let Some(value) = value {
+            field[name] = value;
+        }
+    }
+    json!({
+        "type": "object", "properties": { spec.name.as_str(): field }, "required": [spec.name],
+    })
+}
+
+/// What was answered: the form, or a line where somebody has none.
+fn given(spec: &InputSpec, text: &str) -> Value {
+    let form: Option<Map<String, Value>> = serde_json::from_str(text).ok();
+    match form.and_then(|mut form| form.remove(&spec.name)) {
+        Some(Value::String(text)) => crate::prompt::typed(&text, Some(spec.kind)),
+        Some(value) => value,
+        None => crate::prompt::typed(text, Some(spec.kind)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(text: &str) -> InputSpec {
+        let text = format!(
+            "name: t\ninputs:\n  - {text}\nstates:\n  initial: done\n  done: {{type: terminal}}\n"
+        );
+        let plan = workflow::load(&text, &|_| Err(String::new())).plan;
+        plan.unwrap().inputs.remove(0)
+    }
+
+    #[test]
+    fn a_form_for_an_input_has_its_type_rules_description_and_default() {
+        let check = |text: &str, field: Value| {
+            let spec = spec(text);
+            let form = form(&spec, &[]);
+            assert_eq!(form["properties"][&spec.name], field, "{text}");
+            assert_eq!(form["required"], json!([spec.name]));
+        };
+        check(
+            "{name: n, type: integer, required: true, description: How many, validation: {min: 1, max: 5}}",
+            json!({"type": "integer", "title": "n", "description": "How many", "minimum": 1, "maximum": 5}),
+        );
+        check(
+            "{name: colour, type: string, default: red, validation: {enum: [red, blue]}}",
+            json!({"type": "string", "title": "colour", "enum": ["red", "blue"], "default": "red"}),
+        );
+        check(
+            "{name: tag, type: string, required: true, validation: {pattern: '^v'}}",
+            json!({"type": "string", "title": "tag", "pattern": "^v"}),
+        );
+        check(
+            "{name: sure, type: boolean, default: true}",
+            json!({"type": "boolean", "title": "sure", "default": true}),
+        );
+        check(
+            "{name: api_key, type: string, default: hush-hush}",
+            json!({"type": "string", "title": "api_key"}),
+        );
+    }
+
+    #[test]
+    fn a_form_and_a_line_give_the_same_value() {
+        let spec = spec("{name: n, type: integer, required: true}");
+        for text in [r#"{"n": 3}"#, r#"{"n": "3"}"#, "3"] {
+            assert_eq!(given(&spec, text), json!(3), "{text}");
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! What a run asks people: words in a conversation, an approval, whether to do an interrupted step again.
 
-use domain::turn::{Answer, AskKind, AskOption, OptionKind, ToolKind};
+use domain::{
+    permission,
+    turn::{Answer, AskKind, AskOption, OptionKind, ToolCall, ToolKind},
+};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use workflow::{AskApproval, AskInput, AskRepeat, Decision, Input, Repeat, Ticket};
@@ -48,13 +51,20 @@ impl Execution {
             name: name.to_owned(),
             kind,
         };
+        let gate = match asked.destructive {
+            true => permission::FINAL_GATE,
+            false => permission::GATE,
+        };
         let kind = AskKind::Permission {
-            tool: self.audience.call_of(&asked.path, title, ToolKind::Other),
+            tool: ToolCall {
+                name: Some(gate.to_owned()),
+                ..self.audience.call_of(&asked.path, title, ToolKind::Other)
+            },
             options: vec![
                 option(ALLOW, "Approve", OptionKind::AllowOnce),
                 option(REJECT, "Deny", OptionKind::RejectOnce),
             ],
-            // An approval is there to be given by a human.
+            // An approval is there to be given by a human, wherever it is asked.
             destructive: true,
         };
         let ticket = asked.ticket;

@@ -204,7 +204,7 @@ impl Execution {
             todo.push(Input::Recover);
         }
         if is_over || taken_up.from.is_some() {
-            let from = taken_up.from.unwrap_or(RewindFrom::Current);
+            let from = taken_up.from.unwrap_or(RewindFrom::Left);
             let inputs = taken_up.inputs.clone();
             todo.push(Input::Rewind { from, inputs });
         }
@@ -226,6 +226,7 @@ impl Execution {
             execution.inputs += 1;
         }
         execution.history.forget_cancel(&execution.id).await?;
+        execution.history.forget_told(&execution.id).await?;
         execution.snapshot().await?;
         drop(claim);
         crash::point("workflow.resumed");

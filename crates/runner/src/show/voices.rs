@@ -15,6 +15,15 @@ use super::Audience;
 pub(super) enum Voice {
     Thought,
     Text,
+    /// What a command prints on its error stream.
+    Complaint,
+}
+
+/// Both streams of a command.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Lines {
+    pub(crate) output: String,
+    pub(crate) errors: String,
 }
 
 impl Audience {
@@ -30,7 +39,7 @@ impl Audience {
 
     /// Shows what was held back of a source: nothing that continues it can come any more.
     pub(super) fn flush(&self, source: &str) {
-        for voice in [Voice::Thought, Voice::Text] {
+        for voice in [Voice::Thought, Voice::Text, Voice::Complaint] {
             let stream = self.streams().remove(&(source.to_owned(), voice));
             if let Some(mut stream) = stream {
                 self.say(voice, stream.finish());
@@ -46,8 +55,24 @@ impl Audience {
         let kind = match voice {
             Voice::Thought => EventKind::Thought { text },
             Voice::Text => EventKind::Text { text },
+            Voice::Complaint => EventKind::Notice {
+                text: text.trim_end_matches('\n').to_owned(),
+            },
         };
         self.sink.emit(kind, None);
+    }
+
+    /// Lines that a command has printed.
+    pub(crate) fn printed(&self, path: &str, lines: &Lines) {
+        let source = self.own(path);
+        for (voice, text) in [
+            (Voice::Text, &lines.output),
+            (Voice::Complaint, &lines.errors),
+        ] {
+            if !text.is_empty() {
+                self.piece(&source, voice, text);
+            }
+        }
     }
 
     /// Something that happened in an agent of a step: its tool calls are told apart from those of other steps.

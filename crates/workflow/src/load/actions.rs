@@ -116,7 +116,7 @@ impl Loader<'_> {
         let options = map.get("options");
         options.iter().for_each(|node| {
             self.note_texts_within(node, step);
-            self.warn_of_options(node);
+            self.check_options(node);
         });
         Some(Agent {
             provider: provider??,
@@ -265,12 +265,23 @@ impl Loader<'_> {
         Some(proxy)
     }
 
-    /// Options that no agent here is told of: a file may rely on one of them to keep an agent from something.
-    fn warn_of_options(&self, node: &Node) {
+    /// Options that no agent here is told of: a file may rely on one of them to keep an agent from something. A key in a file is
+    /// read by everybody who has the file.
+    fn check_options(&self, node: &Node) {
         let Yaml::Map(options) = &node.value else {
             return;
         };
         for option in options {
+            if option.key == "api_key" {
+                let hint = "write api_key_env: NAME instead, with the name of the variable that holds the key; without it OPENAI_API_KEY is used";
+                self.findings.add(
+                    option.value.place,
+                    Code::InvalidValue,
+                    Severity::Error,
+                    "a key does not belong into a file".to_owned(),
+                    Some(hint.to_owned()),
+                );
+            }
             if OPTIONS.contains(&option.key.as_str()) {
                 continue;
             }

@@ -271,6 +271,7 @@ impl Loader<'_> {
         Approval {
             message: self.optional_template(map, "message", step),
             on_deny: self.on_deny(map.get("on_deny")),
+            destructive: self.flag(map, "destructive"),
             timeout: map
                 .get("timeout")
                 .and_then(|node| node.duration(self.findings))
@@ -283,6 +284,7 @@ impl Loader<'_> {
         Approval {
             message: self.optional_template(map, "message", step),
             on_deny: self.on_deny(map.get("on_deny")),
+            destructive: self.flag(map, "destructive"),
             ..no_approval()
         }
     }
@@ -297,6 +299,7 @@ fn no_approval() -> Approval {
     Approval {
         message: None,
         on_deny: OnDeny::default(),
+        destructive: false,
         timeout: None,
     }
 }

@@ -164,6 +164,9 @@ pub struct AskApproval {
     pub message: String,
     /// What will be done: the command line, the prompt…
     pub summary: String,
+    /// It cannot be undone.
+    #[serde(default)]
+    pub destructive: bool,
     /// Silence until then is a no.
     #[serde(default)]
     pub until: Option<Timestamp>,
@@ -221,6 +224,9 @@ pub struct Finish {
     /// What the workflow declares as outputs.
     #[serde(default)]
     pub outputs: Map<String, Value>,
+    /// A step was interrupted, may have done part of its work, and nobody has said what becomes of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub doubtful: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -265,6 +271,7 @@ impl Finish {
                 .as_ref()
                 .map(|failure| failure.message.clone()),
             data,
+            doubtful: finish.doubtful,
             ..StepResult::default()
         }
     }

@@ -275,6 +275,7 @@ impl Turn<'_> {
             message: ending.message,
             failure: ending.failure,
             outputs,
+            doubtful: !self.state.doubtful.is_empty(),
         };
         self.state.frames.clear();
         self.state.open.clear();

@@ -79,6 +79,8 @@ pub enum Repeat {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RewindFrom {
+    /// The same step as `Current`, where nobody has named one: what was interrupted there is asked about before it is repeated.
+    Left,
     /// The step the run stood at when it ended.
     Current,
     /// The step that was done before that one.
@@ -119,6 +121,9 @@ pub struct StepResult {
     /// The same for what went to the error stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr_path: Option<String>,
+    /// Of a called workflow: nobody has said what becomes of a step of it that was interrupted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub doubtful: bool,
 }
 
 impl StepResult {

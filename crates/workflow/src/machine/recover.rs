@@ -6,11 +6,11 @@ use crate::inputs::check_inputs;
 use crate::plan::StepKind;
 use crate::problem::Code;
 
-use super::Action;
 use super::effect::{Effect, Start, StopReason, Ticket};
 use super::input::{Repeat, RewindFrom, StepResult, StepStatus};
-use super::state::{FrameId, Phase, Stage};
+use super::state::{Doubt, FrameId, Open, Phase, Stage};
 use super::turn::{Job, Turn};
+use super::{Action, AskRepeat};
 
 impl Turn<'_> {
     pub(super) fn tick(&mut self) {
@@ -88,15 +88,7 @@ impl Turn<'_> {
                 if let Some(frame) = frame.and_then(|id| self.state.frames.get_mut(&id)) {
                     frame.deadline = None;
                 }
-                let message = format!(
-                    "step {} was interrupted and may have done part of its work: {}",
-                    start.step,
-                    super::resolve::in_words(&start.action)
-                        .chars()
-                        .take(300)
-                        .collect::<String>()
-                );
-                self.ask_repeat(ticket, &start, message);
+                self.ask_repeat(ticket, &start);
             }
         }
         if let Some(at) = self.state.next_wake() {
@@ -114,6 +106,41 @@ impl Turn<'_> {
             self.set_deadline(id, start.timeout);
         }
         self.open(ticket, frame, Effect::Start(start));
+    }
+
+    /// Whether somebody has to be asked before this is done again, in a run that is tried again.
+    pub(super) fn is_doubtful(&self, path: &str) -> bool {
+        self.state.doubtful.get(path) == Some(&Doubt::ToAsk)
+    }
+
+    /// Asks before something is started that an interruption may have left half done.
+    pub(super) fn ask_before(&mut self, frame: FrameId, start: Start) {
+        self.set_deadline(frame, None);
+        let open = Open {
+            frame: Some(frame),
+            effect: Effect::Start(start.clone()),
+            stopping: false,
+            interrupted: true,
+        };
+        self.state.open.insert(start.ticket, open);
+        self.ask_repeat(start.ticket, &start);
+    }
+
+    fn ask_repeat(&mut self, ticket: Ticket, start: &Start) {
+        const WORDS_MAX: usize = 300;
+        self.state.doubtful.insert(start.path.clone(), Doubt::Asked);
+        let words = super::resolve::in_words(&start.action);
+        let message = format!(
+            "step {} was interrupted and may have done part of its work: {}",
+            start.step,
+            words.chars().take(WORDS_MAX).collect::<String>()
+        );
+        self.effects.push(Effect::AskRepeat(AskRepeat {
+            ticket,
+            step: start.step.clone(),
+            path: start.path.clone(),
+            message,
+        }));
     }
 
     pub(super) fn repeat(&mut self, ticket: Ticket, decision: Repeat) -> Result<(), String> {
@@ -135,6 +162,10 @@ impl Turn<'_> {
         let Effect::Start(start) = &open.effect else {
             return Ok(());
         };
+        match decision {
+            Repeat::Again | Repeat::Skip => drop(self.state.doubtful.remove(&start.path)),
+            Repeat::Fail => {} // It is as doubtful as before, whenever the run is tried again.
+        }
         match decision {
             Repeat::Again => self.start_again(ticket, open.frame, start.clone()),
             Repeat::Fail => {
@@ -179,6 +210,16 @@ impl Turn<'_> {
                 .join("; ")
         })?;
         self.state.setup.inputs = checked;
+        match from {
+            RewindFrom::Left => {
+                let doubts = self.state.doubtful.values_mut();
+                doubts.for_each(|doubt| *doubt = Doubt::ToAsk);
+            }
+            // Whoever names a step wants it done.
+            RewindFrom::Current | RewindFrom::Previous | RewindFrom::Step(_) => {
+                self.state.doubtful.clear();
+            }
+        }
         if let Some(order) = self.state.records.get(&target).map(|record| record.order) {
             self.state.records.retain(|_, record| record.order < order);
         }
@@ -207,7 +248,7 @@ impl Turn<'_> {
         };
         let mut trail = self.state.trail.iter().rev().filter(is_work);
         let found = match from {
-            RewindFrom::Current => trail.next().cloned(),
+            RewindFrom::Left | RewindFrom::Current => trail.next().cloned(),
             RewindFrom::Previous => trail.nth(1).cloned(),
             RewindFrom::Step(name) => {
                 let step = self

@@ -101,6 +101,10 @@ pub struct State {
     pub(super) frames: BTreeMap<FrameId, Frame>,
     /// What has been asked of the runner and not been answered.
     pub(super) open: BTreeMap<Ticket, Open>,
+    /// Paths of steps that were interrupted and may have done part of their work, as long as nobody has said that they may be
+    /// done again or left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) doubtful: BTreeMap<String, Doubt>,
     pub(super) records: BTreeMap<String, Record>,
     /// Steps of the top in the order they were entered, for `Rewind`.
     pub(super) trail: VecDeque<String>,
@@ -273,6 +277,16 @@ pub(super) struct Rounds {
     /// Which step of the body is next.
     pub(super) position: usize,
     pub(super) child: Option<FrameId>,
+}
+
+/// What is still to be said about a step that was interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Doubt {
+    /// Somebody was asked in this attempt. What the workflow itself does after a no is what its file says.
+    Asked,
+    /// The run is tried again: nobody was asked yet.
+    ToAsk,
 }
 
 /// Something the runner has been asked to do.

@@ -41,6 +41,7 @@ impl Turn<'_> {
             path,
             message,
             summary: self.summary(id, step),
+            destructive: approval.destructive,
             until,
         };
         self.set_phase(id, Phase::Approval { ticket, until });
@@ -212,6 +213,9 @@ impl Turn<'_> {
                 session: None,
             },
         );
+        if self.is_doubtful(&start.path) {
+            return self.ask_before(id, start);
+        }
         self.open(ticket, Some(id), Effect::Start(start));
     }
 

@@ -11,8 +11,8 @@ use crate::world::World;
 
 use super::effect::{Announcement, Effect, Ticket};
 use super::input::{Decision, Input, StepResult};
-use super::state::{Frame, FrameId, Open, Phase, Stage, State, StepEnding};
-use super::{Action, AskRepeat, Rejected, Start};
+use super::state::{Doubt, Frame, FrameId, Open, Phase, Stage, State, StepEnding};
+use super::{Action, Rejected, Start};
 
 /// Steps that one run may enter; a run with more goes in circles.
 pub(super) const STEPS_MAX: u64 = 100_000;
@@ -176,6 +176,10 @@ impl<'a> Turn<'a> {
         let Some(frame) = self.state.frames.get_mut(&id) else {
             return;
         };
+        if result.doubtful {
+            let path = frame.path.clone();
+            self.state.doubtful.insert(path, Doubt::Asked);
+        }
         match std::mem::replace(&mut frame.phase, Phase::Entered) {
             Phase::PreHook { hook, .. } => {
                 self.warn_of_hook(id, &result);
@@ -364,14 +368,5 @@ impl<'a> Turn<'a> {
             current,
             world: self.world,
         }
-    }
-
-    pub(super) fn ask_repeat(&mut self, ticket: Ticket, start: &Start, message: String) {
-        self.effects.push(Effect::AskRepeat(AskRepeat {
-            ticket,
-            step: start.step.clone(),
-            path: start.path.clone(),
-            message,
-        }));
     }
 }

@@ -63,6 +63,91 @@ fn a_finished_step_is_never_repeated_and_a_doubtful_one_only_when_somebody_says_
     }
 }
 
+/// What asks whether to repeat a step, if anything does.
+fn asked(effects: &[Effect]) -> Option<Ticket> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::AskRepeat(ask) => Some(ask.ticket),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_doubtful_step_stays_doubtful_until_somebody_decides_however_often_the_run_is_tried_again() {
+    let left = || Input::Rewind {
+        from: RewindFrom::Left,
+        inputs: Map::new(),
+    };
+    let decide = |run: &mut Run, ticket, decision| run.tell(Input::Repeat { ticket, decision });
+    let mut run = Run::begin(&states(&TWO.replace("RULE ", "")));
+    run.ok("a", "");
+    let mut run = killed(&run);
+    let ticket = asked(&run.tell(Input::Recover)).unwrap();
+    decide(&mut run, ticket, Repeat::Fail);
+    assert!(run.finish().doubtful);
+    for _ in 0..2 {
+        run = killed(&run);
+        let ticket = asked(&run.tell(left())).expect("it is asked again");
+        // Whoever is killed while it asks asks once more.
+        run = killed(&run);
+        assert_eq!(asked(&run.tell(Input::Recover)), Some(ticket));
+        decide(&mut run, ticket, Repeat::Fail);
+        assert!(run.started().is_empty());
+    }
+    let mut cancelled = killed(&run);
+    cancelled.tell(left());
+    cancelled.tell(Input::Cancel);
+    assert!(asked(&killed(&cancelled).tell(left())).is_some());
+    let mut run = killed(&run);
+    let ticket = asked(&run.tell(left())).unwrap();
+    decide(&mut run, ticket, Repeat::Again);
+    assert_eq!(run.started(), ["two"]);
+    run.fail("b", 1);
+    assert!(!run.finish().doubtful);
+    let mut run = killed(&run);
+    assert_eq!(
+        asked(&run.tell(left())),
+        None,
+        "this failure is no interruption"
+    );
+    assert_eq!(run.started(), ["two"]);
+}
+
+#[test]
+fn whoever_names_a_doubtful_step_is_not_asked_about_it() {
+    let mut run = Run::begin(&states(&TWO.replace("RULE ", "")));
+    run.ok("a", "");
+    let mut run = killed(&run);
+    let ticket = asked(&run.tell(Input::Recover)).unwrap();
+    let decision = Repeat::Fail;
+    run.tell(Input::Repeat { ticket, decision });
+    let mut run = killed(&run);
+    let effects = run.tell(Input::Rewind {
+        from: RewindFrom::Step("b".to_owned()),
+        inputs: Map::new(),
+    });
+    assert_eq!(
+        (asked(&effects), run.started()),
+        (None, vec!["two".to_owned()])
+    );
+}
+
+#[test]
+fn a_called_workflow_with_a_doubtful_step_is_not_begun_anew_without_a_word() {
+    let mut run = Run::begin(&states(
+        "  a: {type: call_workflow, workflow: w, on_success: done}",
+    ));
+    let mut result = StepResult::failed(3, "interrupted, and not repeated");
+    result.doubtful = true;
+    run.end("a", result);
+    let mut run = killed(&run);
+    let effects = run.tell(Input::Rewind {
+        from: RewindFrom::Left,
+        inputs: Map::new(),
+    });
+    assert!(asked(&effects).is_some());
+    assert!(run.started().is_empty());
+}
+
 #[test]
 fn what_is_safe_is_repeated_at_once() {
     for rule in ["idempotent: true,", "retry: {max_attempts: 2},"] {

@@ -141,6 +141,9 @@ pub struct Approval {
     pub message: Option<Text>,
     #[serde(default)]
     pub on_deny: OnDeny,
+    /// What is approved cannot be undone.
+    #[serde(default)]
+    pub destructive: bool,
     /// Silence for so long is a no.
     #[serde(default, with = "millis")]
     pub timeout: Option<Duration>,

@@ -89,6 +89,11 @@ fn prompt_answer(
 ) -> Result<Box<RawValue>, ErrorObject> {
     let said = said.and_then(|said| RawValue::from_string(said.frame.to_string()).ok());
     match stop {
+        // Who has said how it failed, and has answered the prompt, needs no error of ours.
+        Stop::Failed { .. } if said.as_ref().is_some_and(is_answer) => {
+            let own = said.map(|said| with_usage(&said, used));
+            Ok(own.expect("it was there a moment ago"))
+        }
         Stop::Failed { message } => Err(said
             .and_then(|said| {
                 crate::members::Members::read(said.get())?
@@ -104,10 +109,27 @@ fn prompt_answer(
         | Stop::Refusal
         | Stop::Cancelled => {
             let ours = || to_raw_value(&answer(stop, used)).expect("a value can be written");
-            let own = said.filter(|said| said.get().contains("\"stopReason\""));
+            let own = said.filter(is_answer);
             Ok(own.unwrap_or_else(ours))
         }
     }
+}
+
+fn is_answer(said: &Box<RawValue>) -> bool {
+    said.get().contains("\"stopReason\"")
+}
+
+/// An answer of somebody who does not count what the turn has used.
+fn with_usage(said: &RawValue, used: Usage) -> Box<RawValue> {
+    let mut own: Value = serde_json::from_str(said.get()).unwrap_or_default();
+    let ours = answer(&Stop::Refusal, used);
+    if own["usage"].is_null() && !ours["usage"].is_null() {
+        own["usage"] = ours["usage"].clone();
+    }
+    if let Some(cost) = ours["_meta"]["agentcraft"].get("costUsd") {
+        own["_meta"]["agentcraft"]["costUsd"] = cost.clone();
+    }
+    to_raw_value(&own).expect("a value can be written")
 }
 
 /// An answer of ours, with what the turn has used. Tokens have their place in the protocol, where both kinds are known; the cost of

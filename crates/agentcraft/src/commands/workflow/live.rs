@@ -1,9 +1,10 @@
 //! A run as it happens: its events on the screen, its questions to the person there, and Ctrl-C.
 
 mod asking;
+mod reader;
 mod speech;
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use engine::{AskRequest, EventLog, Page, SessionSink};
 use runner::{Audience, Execution, Found, Progress, StartError, Surroundings};
@@ -17,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use workflow::{Finish, Outcome};
 
 use asking::Asking;
+use reader::Reader;
 use speech::Speech;
 
 use super::run;
@@ -39,6 +41,9 @@ const REPORTS_MAX: usize = 4;
 /// Events taken at a time.
 const PAGE: usize = 256;
 
+/// What a run exits with that nobody reads any more, as shells tell a broken pipe: 128 and the number of SIGPIPE.
+const UNREAD: i32 = 141;
+
 /// Without anything new for so long, what is on the screen is completed.
 const PAUSE: Duration = Duration::from_millis(120);
 
@@ -51,6 +56,8 @@ pub(super) struct Live<'a> {
     /// What is said in a conversation where there is no terminal: a line each, and its end is the conversation's.
     input: Lines<BufReader<Stdin>>,
     lines: RunLines,
+    /// Whoever reads what is printed.
+    reader: Reader,
     config: &'a Config,
     screen: &'a mut Screen,
     format: TalkFormat,
@@ -85,10 +92,15 @@ impl<'a> Live<'a> {
             .map_err(|error| CommandError::machine("prepare the run", error))?;
         let log = Arc::new(EventLog::new(1));
         let (sender, asks) = mpsc::channel(ASKS_MAX);
-        let sink = SessionSink::new(log.clone(), sender);
+        let audience = Audience::new(SessionSink::new(log.clone(), sender), node.runs.mask());
+        let lines = RunLines::new(format, config, screen);
         Ok(Self {
-            audience: Audience::new(sink, node.runs.mask()).told_everything(),
-            lines: RunLines::new(format, config, screen),
+            audience: match lines.is_plain() {
+                true => audience.told_as_it_is_printed(),
+                false => audience.told_everything(),
+            },
+            lines,
+            reader: Reader::of_stdout(),
             node,
             log,
             asks,
@@ -153,8 +165,11 @@ impl<'a> Live<'a> {
         let (answers, mut reports) = self.drive(execution);
         let shown = self.attend(&id, &answers, &mut reports, &mut signals);
         let shown = shown.await;
-        if let Err(CommandError::Print(_)) = &shown {
+        if let Err(CommandError::Print(error)) = &shown {
             self.end_unseen(&mut reports, &mut signals).await;
+            if error.kind() == io::ErrorKind::BrokenPipe {
+                return Err(CommandError::Shown(Exit::of_run(UNREAD)));
+            }
         }
         shown
     }
@@ -174,6 +189,9 @@ impl<'a> Live<'a> {
                 () = signals.next() => {
                     speech = None;
                     self.interrupt()?;
+                }
+                () = self.reader.left() => {
+                    return Err(CommandError::Print(io::ErrorKind::BrokenPipe.into()));
                 }
                 Some(request) = self.asks.recv() => self.ask(request)?,
                 () = self.asking.changed() => self.look_at_answers()?,
@@ -311,9 +329,7 @@ impl<'a> Live<'a> {
                 Outcome::Cancelled => self.screen.note("cancelled")?,
                 Outcome::Failed => {
                     self.screen.note(&format!("error: {}", finish.message))?;
-                    self.screen.note(&format!(
-                        "`agentcraft workflow status {id}` shows its steps, `agentcraft workflow resume {id}` tries again"
-                    ))?;
+                    self.screen.note(&what_next(id, finish))?;
                 }
             }
         }
@@ -321,6 +337,19 @@ impl<'a> Live<'a> {
             0 => Ok(()),
             code => Err(CommandError::Shown(Exit::of_run(code))),
         }
+    }
+}
+
+/// What can be done about a run that has failed.
+fn what_next(id: &str, finish: &Finish) -> String {
+    let shows = format!("`agentcraft workflow status {id}` shows its steps");
+    let resume = format!("agentcraft workflow resume {id}");
+    match &finish.failure {
+        Some(failure) if finish.doubtful => format!(
+            "{shows}; what was interrupted is not repeated by itself: `{resume}` asks you at a terminal, `{resume} --from {}` does it again",
+            failure.step
+        ),
+        Some(_) | None => format!("{shows}, `{resume}` tries again"),
     }
 }
 

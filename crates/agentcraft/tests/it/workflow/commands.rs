@@ -58,27 +58,68 @@ fn all_that_is_kept_of_an_output_is_printed_and_of_more_the_file_is_named() {
     assert!(file.ends_with("\n299999\n300000\n"));
 }
 
+/// A step that waits for a file, with what it does before and after.
+fn held(before: &str, after: &str) -> String {
+    one(&format!(
+        "{before}; while [ ! -e go ]; do sleep 0.01; done; {after}"
+    ))
+}
+
 #[test]
-fn a_run_that_nobody_reads_any_more_is_cancelled_and_no_failure() {
+fn what_a_command_prints_reaches_a_pipe_line_by_line_as_it_comes() {
+    let project = Project::new();
+    project.workflow(
+        "slow",
+        &held("echo one; echo oh >&2; printf tw", "echo o; exit 3"),
+    );
+    let mut child = start(&project, &["workflow", "run", "slow"]);
+    let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert_eq!(output.next().unwrap().unwrap(), "one");
+    assert!(told.by_ref().any(|line| line.unwrap() == "oh"));
+    fs::write(project.folder.join("go"), "").unwrap();
+    let rest: Vec<String> = output.map(Result::unwrap).collect();
+    assert_eq!(rest, ["two"], "also of a step that fails");
+    let told: Vec<String> = told.map(Result::unwrap).collect();
+    assert!(
+        told.iter().any(|line| line.starts_with("exit code 3")),
+        "{told:?}"
+    );
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+}
+
+#[test]
+fn a_run_whose_reader_leaves_is_cancelled_at_once_and_says_so_in_its_exit_code() {
     let project = Project::new();
     let text = "name: unread\nhooks:\n  workflow_error: [{command: touch error-hook}]\n  workflow_cancel: [{command: touch cancel-hook}]\n\
-                states:\n  initial: a\n  a: {type: command, command: 'while [ ! -e go ]; do sleep 0.01; done', on_success: b}\n  \
+                states:\n  initial: a\n  a: {type: command, command: echo first, on_success: b}\n  \
                 b: {type: command, command: sleep 60, on_success: done, on_failure: rollback}\n  \
                 rollback: {type: command, command: touch rollback, on_success: done}\n  done: {type: terminal}\n";
     project.workflow("unread", text);
-    let mut child = start(&project, &["workflow", "run", "unread"]);
-    let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
-    while !told.next().unwrap().unwrap().contains("started") {}
-    drop((told, child.stdout.take()));
-    fs::write(project.folder.join("go"), "").unwrap();
-    assert!(child.wait().unwrap().success(), "as with every broken pipe");
-    let listed = project.cli(&["workflow", "history", "-f", "json"]);
-    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
-    assert_eq!(listed["runs"][0]["state"], "cancelled");
-    let is_there = |name: &str| project.folder.join(name).exists();
-    assert!(is_there("cancel-hook"));
-    assert!(!is_there("rollback") && !is_there("error-hook"));
-    project.nothing_is_left();
+    for format in ["text", "json"] {
+        let mut child = start(&project, &["workflow", "run", "unread", "-f", format]);
+        let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(output.by_ref().any(|line| line.unwrap().contains("first")));
+        drop(output); // The step that is under way prints nothing.
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(
+            output.status.code(),
+            Some(141),
+            "as shells tell a broken pipe"
+        );
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            !told.contains("error") && !told.contains("panicked"),
+            "{told}"
+        );
+        let listed = project.cli(&["workflow", "history", "-f", "json"]);
+        let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+        assert_eq!(listed["runs"][0]["state"], "cancelled");
+        let is_there = |name: &str| project.folder.join(name).exists();
+        assert!(is_there("cancel-hook"));
+        assert!(!is_there("rollback") && !is_there("error-hook"));
+        project.nothing_is_left();
+    }
 }
 
 #[test]
@@ -706,4 +747,74 @@ fn the_same_step_of_another_run_is_not_ended_with_what_a_step_leaves_behind() {
     let slow = slow.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&slow.stdout);
     assert!(said.contains("done slow"), "{slow:?}");
+}
+
+#[test]
+fn files_that_are_no_workflows_are_listed_with_their_problem() {
+    let project = Project::new();
+    project.workflow("fine", &one("true"));
+    project.workflow("cut", "name: cut\nstates: {initial: a\n");
+    project.workflow("text", "just words\n");
+    let two = "name: two\nversoin: 1\nstates:\n  initial: gone\n  done: {type: terminal}\n";
+    project.workflow("two", two);
+    let listed = project.cli(&["workflow", "list", "-f", "json"]);
+    assert_eq!(listed.code, 0, "{}", listed.stderr);
+    let rows: Vec<Value> = serde_json::from_str(&listed.stdout).unwrap();
+    let names: Vec<&str> = rows
+        .iter()
+        .map(|row| row["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["cut", "fine", "text", "two"]);
+    for row in rows.iter().filter(|row| row["name"] != "fine") {
+        assert_eq!(row["valid"], false, "{row}");
+        assert!(!row["problems"].as_array().unwrap().is_empty(), "{row}");
+    }
+    let words = rows[3]["description"].as_str().unwrap();
+    assert!(words.contains("gone"), "a warning hides the error: {words}");
+    let table = project.cli(&["workflow", "list"]);
+    assert!(
+        table.stdout.contains("cut") && table.stdout.contains("invalid"),
+        "{}",
+        table.stdout
+    );
+}
+
+#[test]
+fn what_is_usual_for_a_secret_input_is_not_shown() {
+    let project = Project::new();
+    let inputs = "inputs: [{name: api_token, type: string, default: hush-hush-1}, {name: n, type: integer, default: 7}]\n";
+    project.workflow("usual", &format!("{inputs}{}", one("true")));
+    for arguments in [
+        &["show", "usual"][..],
+        &["show", "usual", "-f", "json"],
+        &["graph", "usual", "-f", "json"],
+    ] {
+        let output = project.cli(&[&["workflow"], arguments].concat());
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        assert!(
+            !output.stdout.contains("hush"),
+            "{arguments:?}: {}",
+            output.stdout
+        );
+        assert!(
+            output.stdout.contains('7'),
+            "{arguments:?}: {}",
+            output.stdout
+        );
+    }
+}
+
+#[test]
+fn a_rule_that_allows_everything_gives_no_approval_of_a_workflow() {
+    let rules = "[permissions]\ndefault = \"allow\"\n[[permissions.rules]]\nkind = \"other\"\ndecision = \"allow\"\ndestructive = true\n";
+    let project = Project::of(node().file("config.toml", rules).stopped());
+    for more in ["", ", destructive: true"] {
+        let text = format!(
+            "name: gate\nstates:\n  initial: a\n  a: {{type: command, command: touch done, approval: {{message: 'Go on?', on_deny: error{more}}}, on_success: done}}\n  \
+             done: {{type: terminal}}\n"
+        );
+        project.workflow("gate", &text);
+        let output = project.run(&["gate"], 3);
+        assert!(!project.folder.join("done").exists(), "{output:?}");
+    }
 }

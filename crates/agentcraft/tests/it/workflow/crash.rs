@@ -249,6 +249,24 @@ fn a_run_that_dies_at_a_crash_point_is_taken_up() {
 }
 
 #[test]
+fn a_run_whose_resumption_dies_before_it_does_anything_is_resumed_by_the_next() {
+    let project = TEN_STEPS.project();
+    let dies = |arguments: &[&str], point: &str| {
+        let mut command = project.command(&[&["workflow"], arguments].concat());
+        command.env("AGENTCRAFT_CRASH_AT", point);
+        let status = quiet(command).wait().unwrap();
+        assert_eq!(status.code(), None, "{point}: it lived");
+        project.nothing_is_left();
+    };
+    dies(&["run", "ten"], "workflow.decided:6");
+    let run = project.newest();
+    for _ in 0..2 {
+        dies(&["resume", &run], "workflow.resumed:1");
+    }
+    TEN_STEPS.goes_on(&project, "workflow.resumed:1");
+}
+
+#[test]
 fn a_run_with_agents_hooks_and_approvals_that_dies_at_a_crash_point_is_taken_up() {
     for time in [1, 3, 5, 6, 9, 12] {
         MIXED_STEPS.dies_at(&format!("workflow.decided:{time}"));
@@ -305,6 +323,14 @@ fn a_step_that_may_not_be_repeated_is_asked_about_and_fails_where_nobody_answers
         project.read("a.ran"),
         "a\n",
         "it was not done a second time"
+    );
+    let output = project.cli(&["workflow", "resume", &project.newest()]);
+    assert_eq!(output.code, 3, "{}", output.stderr);
+    assert!(output.stderr.contains("--from a"), "{}", output.stderr);
+    assert_eq!(
+        project.read("a.ran"),
+        "a\n",
+        "nobody has said that it may be done again"
     );
 }
 

@@ -16,7 +16,7 @@ use std::{
     time::Instant,
 };
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use testkit::{PATIENCE, eventually};
 
 use super::Project;
@@ -124,7 +124,15 @@ impl Editor {
             }
         } else if message["method"] == "elicitation/create" {
             self.asked += 1;
-            let result = json!({"action": "accept", "content": {"answer": "Ann"}});
+            let schema = &message["params"]["requestedSchema"];
+            let fields = schema["properties"].as_object().unwrap();
+            let filled = |(name, field): (&String, &Value)| match field["type"].as_str() {
+                Some("integer") => (name.clone(), json!(2)),
+                Some("boolean") => (name.clone(), json!(true)),
+                _ => (name.clone(), json!("Ann")),
+            };
+            let content: Map<String, Value> = fields.iter().map(filled).collect();
+            let result = json!({"action": "accept", "content": content});
             let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
             self.write(&answer.to_string());
         }
@@ -380,6 +388,25 @@ fn a_missing_input_is_asked_for_where_the_editor_has_forms() {
     assert_eq!(editor.prompt("/01-greet"), "end_turn");
     assert_eq!(editor.asked, 1);
     assert!(editor.words().contains("greeted Ann"), "{}", editor.words());
+    let typed = "inputs: [{name: who, required: true}, {name: n, type: integer, required: true, validation: {max: 5}}]\n";
+    project.workflow(
+        "typed",
+        &format!(
+            "{typed}{}",
+            step("echo {{escape .inputs.who}}-{{.inputs.n}} > typed.txt")
+        ),
+    );
+    assert_eq!(editor.prompt("/typed"), "end_turn");
+    assert_eq!(project.read("typed.txt"), "Ann-2\n");
+    let asked = editor
+        .told
+        .iter()
+        .filter(|message| message["method"] == "elicitation/create");
+    let form = &asked.last().unwrap()["params"]["requestedSchema"];
+    assert_eq!(
+        form["properties"]["n"],
+        json!({"type": "integer", "title": "n", "maximum": 5})
+    );
     editor.close();
 }
 
@@ -713,6 +740,33 @@ fn each_mistake_in_a_prompt_has_its_code() {
         assert!(said.contains(code), "{code}: {said}");
     }
     assert_eq!(editor.prompt("/01-greet who=Ann"), "end_turn");
+    editor.close();
+}
+
+#[test]
+fn a_run_that_fails_ends_its_turn_with_words_and_a_code_that_a_loaded_session_shows_again() {
+    let project = project();
+    let says = "EXECUTION.COMMAND.FAILED: step step: exit code 7: oh no";
+    project.workflow("broken", &step("echo oh no >&2; exit 7"));
+    let mut editor = Editor::open(&project);
+    let id = editor.begin("/broken");
+    let answer = editor.answer(&json!(id));
+    assert_eq!(answer["result"]["stopReason"], "refusal", "{answer}");
+    let about = &answer["result"]["_meta"]["agentcraft"];
+    assert_eq!(
+        about,
+        &json!({"code": "EXECUTION.COMMAND.FAILED", "exitCode": 3})
+    );
+    assert!(editor.words().contains(says), "{}", editor.words());
+    assert_eq!(editor.prompt("/01-greet who=Ann"), "end_turn");
+    let session = editor.session.clone();
+    editor.close();
+    let mut editor = Editor::open(&project);
+    let cwd = project.folder.to_string_lossy().into_owned();
+    let load = json!({"sessionId": session, "cwd": cwd, "mcpServers": []});
+    let answer = editor.call("session/load", load);
+    assert!(answer["result"].is_object(), "{answer}");
+    assert!(editor.words().contains(says), "{}", editor.words());
     editor.close();
 }
 

@@ -248,6 +248,29 @@ fn a_session_that_was_closed_is_listed_and_loaded_again() {
 }
 
 #[test]
+fn a_session_that_is_loaded_from_another_folder_runs_there() {
+    let project = Project::of(node().stopped());
+    project.workflow("here", &step("pwd > where.txt"));
+    let mut editor = Editor::open(&project);
+    assert_eq!(editor.prompt("/here"), "end_turn");
+    let session = editor.session.clone();
+    editor.close();
+    let other = project.home.scratch("other");
+    let workflows = other.join(".agentcraft/workflows");
+    std::fs::create_dir_all(&workflows).unwrap();
+    std::fs::write(workflows.join("there.yaml"), step("pwd > where.txt")).unwrap();
+    let mut editor = Editor::open(&project);
+    let params = json!({"sessionId": session, "cwd": other, "mcpServers": []});
+    let loaded = editor.call("session/load", params);
+    assert!(loaded["result"].is_object(), "{loaded}");
+    editor.session = session;
+    assert_eq!(editor.prompt("/there"), "end_turn", "{}", editor.words());
+    let place = std::fs::read_to_string(other.join("where.txt")).unwrap();
+    assert_eq!(place.trim(), other.to_string_lossy());
+    editor.close();
+}
+
+#[test]
 fn a_step_that_was_cut_off_is_told_as_interrupted_with_its_run() {
     let project = Project::of(node().stopped());
     let text = "name: long\nstates:\n  initial: both\n  both: {type: parallel, parallel: [a, b], on_success: done}\n  \
@@ -286,6 +309,17 @@ fn a_step_that_was_cut_off_is_told_as_interrupted_with_its_run() {
     let plan = (*editor.updates("plan").last().unwrap()).clone();
     assert!(!plan.to_string().contains("in_progress"), "{plan}");
     editor.close();
+    for _ in 0..2 {
+        let mut editor = Editor::open(&project);
+        editor.told.clear();
+        let params = json!({"sessionId": session, "cwd": project.folder, "mcpServers": []});
+        let loaded = editor.call("session/load", params);
+        assert!(loaded["result"].is_object(), "{loaded}");
+        editor.call("session/list", json!({})); // What was said meanwhile is here.
+        let told = serde_json::to_string(&editor.told).unwrap();
+        assert_eq!(told.matches("was interrupted here").count(), 1, "{told}");
+        editor.close();
+    }
     project.nothing_is_left();
 }
 
@@ -376,7 +410,9 @@ fn retries_and_errors_are_updates_of_their_step() {
     let mut editor = Editor::open(&project);
     let asked = editor.begin("/shaky");
     let answer = editor.answer(&json!(asked));
-    assert_eq!(answer["error"]["message"], "it broke", "{answer}");
+    assert_eq!(answer["result"]["stopReason"], "refusal", "{answer}");
+    let said = "EXECUTION.COMMAND.FAILED: it broke";
+    assert!(editor.words().contains(said), "{}", editor.words());
     let told = |step: &str| -> Vec<(String, String)> {
         let updates = editor.updates("tool_call_update").into_iter();
         let own = updates.filter(|update| update["toolCallId"].as_str().unwrap().ends_with(step));
