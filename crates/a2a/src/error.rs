@@ -69,6 +69,15 @@ impl Refusal {
         Self::new(ErrorCode::InvalidParams, words).with_http(404)
     }
 
+    /// An agent that could not be made for its caller, and why.
+    pub(crate) fn nobody(error: &EngineError) -> Self {
+        let refusal = Self::new(ErrorCode::InvalidParams, chain(error));
+        match error.kind() {
+            ErrorKind::AgentNotFound | ErrorKind::TemplateNotFound => refusal.with_http(404),
+            _ => Self::new(ErrorCode::Internal, chain(error)),
+        }
+    }
+
     /// Too much at once; the client may come back.
     pub(crate) fn busy(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::Internal, message).with_http(503)

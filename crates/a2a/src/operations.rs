@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use domain::Trace;
 use tokio::sync::oneshot;
 use wire::a2a::{
     ErrorCode, GetTask, Message, Role, SendConfiguration, SendMessage, Task,
@@ -154,7 +155,11 @@ impl Face {
             from_seq: 0,
             ask: None,
             standing: None,
-            trace: call.trace,
+            // A task that comes from nowhere begins a trace, which its lines of the journal tell as its turn does.
+            trace: Some(
+                call.trace
+                    .unwrap_or_else(|| Trace::new(uuid::Uuid::new_v4().as_u128())),
+            ),
             chain,
         };
         self.spawn(record, Begin::Prompt(prompt)).await
@@ -176,7 +181,7 @@ impl Face {
             .or_else(|| self.config.default_agent.clone());
         let agents = self.agents_for(&call.caller);
         let agent = match (named, agents.as_slice()) {
-            (Some(named), _) => self.called(named, &call.caller).await,
+            (Some(named), _) => self.called(named, &call.caller).await?,
             (None, [only]) => only.name.clone(),
             (None, all) => {
                 let names: Vec<&str> = all.iter().map(|agent| agent.name.as_str()).collect();

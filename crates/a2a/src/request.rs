@@ -101,10 +101,11 @@ impl Face {
     }
 
     /// What the agent is called that somebody names; as it was said, if that means none that is there or may be made.
-    pub(crate) async fn called(&self, said: String, caller: &Caller) -> String {
+    pub(crate) async fn called(&self, said: String, caller: &Caller) -> Result<String, Refusal> {
         let offered = self.config.public.named();
         let called = self.engine.called(&said, caller, RIGHT, offered).await;
-        called.map_or(said, |name| name.to_string())
+        let called = called.map_err(|error| Refusal::nobody(&error))?;
+        Ok(called.map_or(said, |name| name.to_string()))
     }
 
     /// Refuses an agent that is not public, not there, or not for this caller.

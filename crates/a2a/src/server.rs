@@ -102,7 +102,11 @@ async fn strict_card(
 /// Whom a part of the path means: the node, or an agent by its name or by what it is made of.
 async fn target(face: &Face, said: &str, caller: Option<Caller>) -> Target {
     match (Target::of(Some(said)), caller) {
-        (Target::Agent(said), Some(caller)) => Target::Agent(face.called(said, &caller).await),
+        (Target::Agent(said), Some(caller)) => {
+            let called = face.called(said.clone(), &caller).await;
+            // Who cannot be made is told as nobody by whatever the path is of.
+            Target::Agent(called.unwrap_or(said))
+        }
         (target, _) => target,
     }
 }

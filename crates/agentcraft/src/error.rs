@@ -218,7 +218,10 @@ impl Remote {
         let kind = self.agent().and_then(|name| name.split_once(':'));
         match kind.map(|(kind, _)| kind) {
             Some("peer") => "`agentcraft peer list` shows the nodes there are",
-            Some("workflow") => "`agentcraft workflow list` shows the workflows there are",
+            Some("workflow") => {
+                "`agentcraft workflow list` shows the workflows there are; a project's own is copied into configs/workflows of the \
+                 node's home first"
+            }
             Some("template") => "`agentcraft template list` shows the templates there are",
             Some(_) | None => "`agentcraft agent list` shows the agents there are",
         }

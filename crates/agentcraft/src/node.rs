@@ -69,16 +69,18 @@ impl Node {
             return Err(silent(config));
         };
         let token = read(&config.home, listener::OWNER_TOKEN_FILE)?;
-        let mut client = Client::builder().timeout(ANSWER_MAX).no_proxy();
-        if let Some(fingerprint) = &address.fingerprint {
-            // The node shows a certificate that nobody else may vouch for, whatever names it holds.
-            let pinned = pinning::pinned(fingerprint)
-                .map_err(|error| CommandError::machine("know the node's certificate", error))?;
-            client = client.tls_backend_preconfigured(pinned);
-        }
-        let client = client
-            .build()
-            .map_err(|error| CommandError::machine("prepare a connection", error))?;
+        let builder = || Client::builder().timeout(ANSWER_MAX).no_proxy();
+        let client = match &address.fingerprint {
+            Some(fingerprint) => {
+                // The node shows a certificate that nobody else may vouch for, whatever names it holds.
+                let pinned = pinning::pinned(fingerprint)
+                    .map_err(|error| CommandError::machine("know the node's certificate", error))?;
+                builder().tls_backend_preconfigured(pinned).build()
+            }
+            None => pinning::believing(builder),
+        };
+        let client =
+            client.map_err(|error| CommandError::machine("prepare a connection", error))?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

@@ -222,14 +222,19 @@ impl Peers {
 }
 
 fn client(fingerprint: Option<&str>) -> Result<Client, String> {
-    let mut builder = Client::builder()
-        .redirect(Policy::none())
-        .connect_timeout(CONNECT_MAX);
-    if let Some(fingerprint) = fingerprint {
-        let pinned = pinning::pinned(fingerprint).map_err(|error| error.to_string())?;
-        builder = builder.tls_backend_preconfigured(pinned);
-    }
-    builder.build().map_err(|error| chain(&error))
+    let builder = || {
+        Client::builder()
+            .redirect(Policy::none())
+            .connect_timeout(CONNECT_MAX)
+    };
+    let built = match fingerprint {
+        Some(fingerprint) => {
+            let pinned = pinning::pinned(fingerprint).map_err(|error| error.to_string())?;
+            builder().tls_backend_preconfigured(pinned).build()
+        }
+        None => pinning::believing(builder),
+    };
+    built.map_err(|error| chain(&error))
 }
 
 /// The address of this machine from which a peer is reached; nothing if nobody knows.

@@ -1,6 +1,6 @@
 //! Sessions on the page: look, begin, prompt, cancel, end, and answer what they ask.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Extension, Json,
@@ -11,7 +11,7 @@ use domain::{
     target::Target,
     turn::{Answer as Said, AskId, AskKind, TurnId},
 };
-use engine::{CreateSession, EngineError, ErrorKind, JournalQuery, Prompt, TurnOptions};
+use engine::{CreateSession, EngineError, ErrorKind, Prompt, TurnOptions};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -23,48 +23,8 @@ use crate::{
     watchers::{Watchers, client},
 };
 
-/// Lines of the journal in which the latest prompt of each session is looked for.
-const PROMPTS: u32 = 500;
-
-/// Letters of a prompt that a list shows.
-const PROMPT_MAX: usize = 160;
-
 pub(crate) async fn list(State(config): State<Arc<Config>>) -> Answer {
-    let query = JournalQuery {
-        kind_prefix: Some("turn.started".to_owned()),
-        limit: Some(PROMPTS),
-        ..JournalQuery::default()
-    };
-    let rows = config.engine.journal(query).await?;
-    let latest: BTreeMap<&str, &str> = rows
-        .iter()
-        .filter_map(|row| Some((row.session.as_deref()?, row.body.as_str())))
-        .collect();
-    let sessions = config.engine.sessions().list(None);
-    let sessions: Vec<Value> = sessions
-        .iter()
-        .map(|session| {
-            let mut value = json!(session);
-            value["prompt"] = json!(
-                latest
-                    .get(session.session_id.as_str())
-                    .and_then(|body| prompt_of(body))
-            );
-            value
-        })
-        .collect();
-    json_of(&sessions)
-}
-
-/// What was asked, as far as a list shows it.
-fn prompt_of(body: &str) -> Option<String> {
-    let body: Value = serde_json::from_str(body).ok()?;
-    let prompt = body["prompt"].as_str()?.trim();
-    let mut shown: String = prompt.chars().take(PROMPT_MAX).collect();
-    if shown.len() < prompt.len() {
-        shown.push('…');
-    }
-    Some(shown)
+    json_of(&config.engine.sessions().list(None))
 }
 
 pub(crate) async fn look(State(config): State<Arc<Config>>, Path(id): Path<String>) -> Answer {
@@ -210,19 +170,4 @@ pub(crate) async fn asks(State(config): State<Arc<Config>>) -> Answer {
         }
     }
     json_of(&asks)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_prompt_is_shown_in_part() {
-        let body = json!({ "prompt": " look around\n" }).to_string();
-        assert_eq!(prompt_of(&body).as_deref(), Some("look around"));
-        let body = json!({ "prompt": "é".repeat(500) }).to_string();
-        let shown = prompt_of(&body).unwrap();
-        assert_eq!(shown.chars().count(), PROMPT_MAX + 1);
-        assert_eq!(prompt_of("{}"), None);
-    }
 }

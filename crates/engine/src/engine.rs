@@ -55,7 +55,7 @@ struct Inner {
     sessions: Sessions,
     tally: Tally,
     borrowers: borrow::Borrowers,
-    closing: AtomicBool,
+    closing: Arc<AtomicBool>,
 }
 
 /// What to create.
@@ -147,6 +147,7 @@ impl Engine {
             print: Mutex::default(),
         };
         let tally = Tally::default();
+        let closing = Arc::new(AtomicBool::new(false));
         let sessions = Sessions::new(session::Surroundings {
             spares: session::spares(),
             store,
@@ -154,6 +155,7 @@ impl Engine {
             tasks,
             agents: Arc::new(agents),
             node_policy,
+            closing: closing.clone(),
         });
         recovery::prepare_library(&library, &around).await?;
         let passing = recovery::take_up(&around).await?;
@@ -166,7 +168,7 @@ impl Engine {
             sessions,
             tally,
             borrowers: borrow::Borrowers::default(),
-            closing: AtomicBool::new(false),
+            closing,
         };
         let engine = Self {
             inner: Arc::new(inner),

@@ -6,6 +6,7 @@ mod flush;
 mod handle;
 mod live;
 mod native;
+mod queued;
 mod reader;
 mod record;
 mod sessions;

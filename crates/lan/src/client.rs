@@ -66,9 +66,8 @@ impl Client {
             url: base.clone(),
             why,
         };
-        let mut builder = builder();
-        match &address.certificate {
-            Certificate::Roots => {}
+        let built = match &address.certificate {
+            Certificate::Roots => pinning::believing(builder),
             Certificate::Pinned(fingerprint) => {
                 if base.starts_with("http://") {
                     let why = "it is known by a certificate, so it is spoken to through https";
@@ -76,15 +75,15 @@ impl Client {
                 }
                 let config =
                     pinning::pinned(fingerprint).map_err(|error| wrong(error.to_string()))?;
-                builder = builder.tls_backend_preconfigured(config);
+                builder().tls_backend_preconfigured(config).build()
             }
             Certificate::Learn(seen) => {
                 let config =
                     pinning::learning(seen.clone()).map_err(|error| wrong(error.to_string()))?;
-                builder = builder.tls_backend_preconfigured(config);
+                builder().tls_backend_preconfigured(config).build()
             }
-        }
-        let http = builder.build().map_err(|error| wrong(error.to_string()))?;
+        };
+        let http = built.map_err(|error| wrong(error.to_string()))?;
         Self::over(http, address)
     }
 

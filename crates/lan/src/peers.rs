@@ -227,10 +227,11 @@ impl Peers {
                 let plain = match self.inner.plain.get() {
                     Some(plain) => plain,
                     None => {
-                        let made = builder().build().map_err(|error| ClientError::Address {
-                            url: address.url.clone(),
-                            why: error.to_string(),
-                        })?;
+                        let made =
+                            pinning::believing(builder).map_err(|error| ClientError::Address {
+                                url: address.url.clone(),
+                                why: error.to_string(),
+                            })?;
                         self.inner.plain.get_or_init(|| made)
                     }
                 };

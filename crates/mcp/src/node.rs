@@ -71,13 +71,21 @@ impl Node {
         let token = String::from_utf8_lossy(&read(TOKEN_FILE)?)
             .trim()
             .to_owned();
-        let mut client = Client::builder().timeout(ANSWER_MAX).no_proxy();
-        if address.fingerprint.is_some() {
-            let certificate = Certificate::from_pem(&read(CERTIFICATE_FILE)?)
-                .map_err(|error| silent(error.to_string()))?;
-            client = client.add_root_certificate(certificate);
-        }
-        let client = client.build().map_err(|error| silent(error.to_string()))?;
+        let certificate = match &address.fingerprint {
+            Some(_) => {
+                let certificate = Certificate::from_pem(&read(CERTIFICATE_FILE)?);
+                Some(certificate.map_err(|error| silent(error.to_string()))?)
+            }
+            None => None,
+        };
+        let builder = || {
+            let builder = Client::builder().timeout(ANSWER_MAX).no_proxy();
+            match &certificate {
+                Some(certificate) => builder.add_root_certificate(certificate.clone()),
+                None => builder,
+            }
+        };
+        let client = pinning::believing(builder).map_err(|error| silent(error.to_string()))?;
         let url = format!("{}{path}", address.url);
         let mut request = client.request(method, url).bearer_auth(token);
         if let Some(body) = body {

@@ -35,9 +35,12 @@ pub fn driver(
     sources: ToolSources,
     memory: Memory,
 ) -> Result<Arc<dyn Driver>, DriverError> {
+    let client = pinning::believing(Client::builder).map_err(|error| DriverError::Unsupported {
+        what: format!("speak HTTP: {error}"),
+    })?;
     Ok(Arc::new(ModelDriver {
         settings: Settings::of(&agent)?,
-        client: Client::new(),
+        client,
         agent,
         sources,
         memory,

@@ -3,6 +3,8 @@
 //! Nodes sign their own certificates, so whoever signed one and which names it holds says nothing. That the other side has
 //! the key of the certificate it shows is checked in both cases.
 
+mod authorities;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
@@ -13,6 +15,8 @@ use tokio_rustls::rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
 use wire::hex;
+
+pub use authorities::believing;
 
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]

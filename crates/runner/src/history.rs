@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use domain::Timestamp;
+use domain::{Timestamp, Trace};
 use engine::{Batch, EngineError, Keep, Note, Records, Which};
 use platform::{ProcessRef, files, pid};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
@@ -124,6 +124,9 @@ pub(crate) struct Head {
     /// The step that it is, of another run.
     #[serde(default)]
     pub(crate) caller: Option<Caller>,
+    /// What it and the turns of its steps belong to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) trace: Option<Trace>,
     /// The conversation it belongs to.
     #[serde(default)]
     pub(crate) talk: Option<String>,
@@ -436,6 +439,9 @@ fn note(id: &str, kept: &Head) -> Option<Note> {
         (Some(_), _) => "workflow.ended",
     };
     let mut body = json!({ "run": id, "workflow": kept.workflow });
+    if let Some(trace) = kept.trace {
+        body["trace"] = json!(trace);
+    }
     if let Some(finish) = &kept.finish {
         body["outcome"] = serde_json::to_value(finish.outcome).unwrap_or(Value::Null);
         body["exitCode"] = json!(finish.exit_code);

@@ -7,6 +7,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use domain::Trace;
 use engine::{DriverSurroundings, Drivers, Engine, Records};
 use serde_json::{Map, Value};
 use workflow::{InputKind, InputSpec, Mask, Plan, SECRET_NAMES, is_secret_name};
@@ -117,6 +118,8 @@ pub(crate) struct Scene {
     pub(crate) servers: Servers,
     /// What whoever asked for the run has chosen for its agents.
     pub(crate) choices: Choices,
+    /// What the turns of its agents belong to.
+    pub(crate) trace: Option<Trace>,
     /// Where its files are looked for.
     pub(crate) places: FilePlaces,
 }

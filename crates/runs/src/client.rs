@@ -60,16 +60,22 @@ impl Client {
         if !base.starts_with("http://") && !base.starts_with("https://") {
             return Err(wrong("it begins with neither http:// nor https://"));
         }
-        let mut builder = reqwest::Client::builder()
-            .connect_timeout(CONNECT_WITHIN)
-            .read_timeout(SILENCE_MAX)
-            // A token must not follow a redirect to somebody else.
-            .redirect(reqwest::redirect::Policy::none());
-        if let Some(fingerprint) = &address.fingerprint {
-            let config = pinning::pinned(fingerprint).map_err(|error| wrong(&error.to_string()))?;
-            builder = builder.tls_backend_preconfigured(config);
-        }
-        let http = builder.build().map_err(|error| wrong(&error.to_string()))?;
+        let builder = || {
+            reqwest::Client::builder()
+                .connect_timeout(CONNECT_WITHIN)
+                .read_timeout(SILENCE_MAX)
+                // A token must not follow a redirect to somebody else.
+                .redirect(reqwest::redirect::Policy::none())
+        };
+        let http = match &address.fingerprint {
+            Some(fingerprint) => {
+                let config =
+                    pinning::pinned(fingerprint).map_err(|error| wrong(&error.to_string()))?;
+                builder().tls_backend_preconfigured(config).build()
+            }
+            None => pinning::believing(builder),
+        };
+        let http = http.map_err(|error| wrong(&error.to_string()))?;
         Ok(Self {
             node: Neighbour::new(http, base, address.token, ANSWER_BYTES_MAX),
         })

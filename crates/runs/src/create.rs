@@ -75,7 +75,7 @@ impl Runs {
     ) -> Result<Created, RunsError> {
         let metadata = create.metadata.clone().unwrap_or_default();
         let chain = self.check_chain(&metadata, &around)?;
-        self.make_called(&create, &around.caller).await;
+        self.make_called(&create, &around.caller).await?;
         let (agent, dialect) = self.agent_of(&create)?;
         self.check_right(&around.caller, &agent)?;
         check_input(&create.input)?;
@@ -123,7 +123,12 @@ impl Runs {
             error: None,
             asks: std::collections::BTreeMap::new(),
             chain,
-            trace: around.trace,
+            // A run that comes from nowhere begins a trace, which its lines of the journal tell as its turn does.
+            trace: Some(
+                around
+                    .trace
+                    .unwrap_or_else(|| Trace::new(Uuid::new_v4().as_u128())),
+            ),
             base: around.base.clone(),
             master_session: metadata.master_session_id.clone(),
             created_at: record::now(),
@@ -210,12 +215,12 @@ impl Runs {
     }
 
     /// Makes the agent of a target that has none yet, where the caller may have it made.
-    async fn make_called(&self, create: &RunCreate, caller: &Caller) {
-        let Some(said) = create.agent_name.as_ref().or(create.agent_id.as_ref()) else {
-            return;
-        };
-        let offered = self.config().public.named();
-        self.engine().called(said, caller, RIGHT, offered).await;
+    async fn make_called(&self, create: &RunCreate, caller: &Caller) -> Result<(), RunsError> {
+        if let Some(said) = create.agent_name.as_ref().or(create.agent_id.as_ref()) {
+            let offered = self.config().public.named();
+            self.engine().called(said, caller, RIGHT, offered).await?;
+        }
+        Ok(())
     }
 
     /// The right that a caller lacks to run an agent; nothing if it may.

@@ -12,6 +12,9 @@ use wire::runs::{ErrorBody, ErrorDetail};
 
 use crate::{exchange::ExchangeError, record::Failure};
 
+/// What whoever has named nobody can look at.
+const LISTED: &str = "GET /agents lists the agents";
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunsError {
     #[error("the body is not JSON: {why}")]
@@ -106,7 +109,7 @@ impl RunsError {
             Self::TooBusy => StatusCode::SERVICE_UNAVAILABLE,
             Self::Exchange { source } => source.status(),
             Self::Engine { source } => match source.kind() {
-                ErrorKind::AgentNotFound => StatusCode::NOT_FOUND,
+                ErrorKind::AgentNotFound | ErrorKind::TemplateNotFound => StatusCode::NOT_FOUND,
                 ErrorKind::InvalidParams { .. } => StatusCode::UNPROCESSABLE_ENTITY,
                 _ => StatusCode::INTERNAL_SERVER_ERROR,
             },
@@ -149,7 +152,7 @@ impl RunsError {
             Self::TooBusy => "too_busy",
             Self::Exchange { source } => source.code(),
             Self::Engine { source } => match source.kind() {
-                ErrorKind::AgentNotFound => "agent_not_found",
+                ErrorKind::AgentNotFound | ErrorKind::TemplateNotFound => "agent_not_found",
                 ErrorKind::AgentLaunch => "agent_not_started",
                 _ => "server_error",
             },
@@ -164,7 +167,7 @@ impl RunsError {
             Self::BodyTooLarge => "upload large content to /resources and send its content_url",
             Self::NoCaller => "send a token of this node as `Authorization: Bearer …`",
             Self::Forbidden { .. } => "ask the owner of the node for a token that allows it",
-            Self::AgentNotFound { .. } | Self::WhichAgent => "GET /agents lists the agents",
+            Self::AgentNotFound { .. } | Self::WhichAgent => LISTED,
             Self::RunNotFound { .. } => "begin a new run",
             Self::SessionNotFound { .. } | Self::SessionExpired { .. } => {
                 "begin a new session: leave session_id out"
@@ -184,7 +187,10 @@ impl RunsError {
             }
             Self::TooBusy => "try again in a moment",
             Self::Exchange { source } => source.suggestion(),
-            Self::Engine { .. } => "try again; the node's log has more",
+            Self::Engine { source } => match source.kind() {
+                ErrorKind::AgentNotFound | ErrorKind::TemplateNotFound => LISTED,
+                _ => "try again; the node's log has more",
+            },
         }
     }
 

@@ -79,11 +79,13 @@ async fn fetch(runs: &Runs, urls: &[String]) -> Result<Vec<Message>, RunsError> 
         let why = "its server is not one that this node may ask";
         addresses.push(address.ok_or_else(|| failed(url, why))?);
     }
-    let client = reqwest::Client::builder()
-        .redirect(reqwest::redirect::Policy::none())
-        .timeout(WITHIN)
-        .build()
-        .map_err(|error| failed(&newest[0], &error.to_string()))?;
+    let builder = || {
+        reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(WITHIN)
+    };
+    let client =
+        pinning::believing(builder).map_err(|error| failed(&newest[0], &error.to_string()))?;
     let mut messages = Vec::new();
     for url in addresses {
         let read = read(&client, url.clone()).await;

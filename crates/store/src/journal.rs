@@ -17,6 +17,8 @@ pub struct JournalQuery {
     pub after_seq: Option<i64>,
     /// Only lines whose body holds this text.
     pub contains: Option<String>,
+    /// Only lines of this trace.
+    pub trace: Option<String>,
     /// At most so many: the first ones after `after_seq`, else the newest. They come oldest first in both cases.
     pub limit: Option<u32>,
 }
@@ -41,6 +43,11 @@ pub(crate) fn read(
         let quoted = serde_json::Value::from(text.as_str()).to_string();
         quoted[1..quoted.len() - 1].to_owned()
     });
+    // Whatever writes a line names its trace so, and bodies are JSON without blanks.
+    let trace = query
+        .trace
+        .as_ref()
+        .map(|trace| format!("\"trace\":\"{trace}\""));
     let order = match query.after_seq {
         Some(_) => "ASC",
         None => "DESC",
@@ -54,6 +61,7 @@ pub(crate) fn read(
                AND (?4 IS NULL OR seq > ?4)
                AND (?5 IS NULL OR instr(body, ?5) > 0 OR instr(body, ?8) > 0)
                AND (?6 IS NULL OR session = ?6)
+               AND (?10 IS NULL OR instr(body, ?10) > 0)
                AND (?9 IS NULL OR substr(kind, 1, length(?9)) <> ?9)
              ORDER BY seq {order} LIMIT ?7
          ) ORDER BY seq"
@@ -69,7 +77,8 @@ pub(crate) fn read(
             query.session,
             limit,
             escaped,
-            query.without_prefix
+            query.without_prefix,
+            trace
         ],
         |row| {
             Ok(JournalRow {

@@ -112,17 +112,19 @@ const RULES: [Rule; 30] = [
     Rule::shell("builtin", &["jsonrpc", "platform"]),
     Rule::shell(
         "mcp",
-        &["catalog", "domain", "engine", "jsonrpc", "platform", "wire"],
+        &[
+            "catalog", "domain", "engine", "jsonrpc", "pinning", "platform", "wire",
+        ],
     ),
     Rule::shell(
         "runner",
         &[
-            "catalog", "domain", "engine", "platform", "store", "workflow",
+            "catalog", "domain", "engine", "pinning", "platform", "store", "workflow",
         ],
     ),
     Rule::shell(
         "model",
-        &["catalog", "domain", "engine", "platform", "wire"],
+        &["catalog", "domain", "engine", "pinning", "platform", "wire"],
     ),
     Rule::shell("listener", &["domain", "engine", "platform"]),
     Rule::shell(

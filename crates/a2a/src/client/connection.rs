@@ -69,17 +69,22 @@ pub struct Client {
 impl Client {
     /// Reads the card of the agent at `url` and chooses a way to it.
     pub async fn connect(url: &str, options: ClientOptions) -> Result<Self, ClientError> {
-        let mut http = Http::builder()
-            .connect_timeout(CONNECT_MAX)
-            .read_timeout(options.patience);
-        if let Some(fingerprint) = &options.fingerprint {
-            let pinned = pinning::pinned(fingerprint).map_err(|error| ClientError::BadUrl {
-                url: url.to_owned(),
-                why: error.to_string(),
-            })?;
-            http = http.tls_backend_preconfigured(pinned);
-        }
-        let http = http.build().map_err(|error| ClientError::Unreachable {
+        let builder = || {
+            Http::builder()
+                .connect_timeout(CONNECT_MAX)
+                .read_timeout(options.patience)
+        };
+        let http = match &options.fingerprint {
+            Some(fingerprint) => {
+                let pinned = pinning::pinned(fingerprint).map_err(|error| ClientError::BadUrl {
+                    url: url.to_owned(),
+                    why: error.to_string(),
+                })?;
+                builder().tls_backend_preconfigured(pinned).build()
+            }
+            None => pinning::believing(builder),
+        };
+        let http = http.map_err(|error| ClientError::Unreachable {
             url: url.to_owned(),
             why: cards::words(&error),
         })?;

@@ -53,15 +53,17 @@ pub(super) struct Delivery {
 
 /// A client that follows no redirects and, unless told otherwise, finds only public addresses.
 pub(super) fn client(policy: PushPolicy) -> Client {
-    let builder = Client::builder()
-        .redirect(redirect::Policy::none())
-        .no_proxy()
-        .timeout(ANSWER_MAX);
-    let builder = match policy {
-        PushPolicy::Anywhere => builder,
-        PushPolicy::Public | PushPolicy::Off => builder.dns_resolver(Arc::new(PublicOnly)),
+    let builder = || {
+        let builder = Client::builder()
+            .redirect(redirect::Policy::none())
+            .no_proxy()
+            .timeout(ANSWER_MAX);
+        match policy {
+            PushPolicy::Anywhere => builder,
+            PushPolicy::Public | PushPolicy::Off => builder.dns_resolver(Arc::new(PublicOnly)),
+        }
     };
-    builder.build().unwrap_or_default()
+    pinning::believing(builder).expect("these settings need nothing of the machine")
 }
 
 /// Finds the public addresses of a name, at the moment of the call: a name may change its mind after it was checked.

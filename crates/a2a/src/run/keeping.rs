@@ -64,6 +64,7 @@ impl TaskRun {
                 "task": id,
                 "context": record.task.context_id,
                 "caller": record.caller,
+                "trace": record.trace,
             }),
         });
         Ok(batch)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use domain::turn::ToolKind;
+use domain::{NoTrace, Trace, turn::ToolKind};
 
 use super::{Format, ReportFormat, Since, TargetArg};
 
@@ -11,6 +11,7 @@ use super::{Format, ReportFormat, Since, TargetArg};
 #[command(after_help = "Examples:\n  \
     agentcraft journal --agent reviewer --since 2h\n  \
     agentcraft journal --kind turn. --grep timeout\n  \
+    agentcraft journal --trace 4bf92f3577b34da6a3ce929d0e0e4736\n  \
     agentcraft journal --since 2026-11-01 -f json > journal.jsonl")]
 pub(crate) struct JournalArgs {
     /// Only lines about this agent
@@ -28,12 +29,19 @@ pub(crate) struct JournalArgs {
     /// Only lines with this text in them
     #[arg(long, value_name = "TEXT")]
     pub(crate) grep: Option<String>,
+    /// Only what belongs to this trace: 32 hex digits, as a turn tells them and `traceparent` carries them
+    #[arg(long, value_name = "ID", value_parser = trace)]
+    pub(crate) trace: Option<Trace>,
     /// The newest lines, at most so many
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
     /// How to print; json is one line of JSON for each
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) format: ReportFormat,
+}
+
+fn trace(text: &str) -> Result<Trace, NoTrace> {
+    text.to_owned().try_into()
 }
 
 #[derive(Debug, Subcommand)]

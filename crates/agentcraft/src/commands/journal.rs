@@ -38,6 +38,7 @@ pub(super) fn run(
         since,
         after_seq: None,
         grep: arguments.grep,
+        trace: arguments.trace.map(|trace| trace.to_string()),
         limit: Some(arguments.limit),
     };
     let mut connection = Connection::open(config)?;

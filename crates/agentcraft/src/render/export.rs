@@ -133,6 +133,7 @@ mod tests {
             last_activity_at: "2026-11-15T10:00:00Z".to_owned(),
             idle_ttl_ms: 1,
             turns: 1,
+            prompt: None,
             busy: false,
             clients: 0,
             asks: 0,

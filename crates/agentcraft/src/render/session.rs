@@ -48,6 +48,7 @@ fn detail(session: &SessionView, style: Style, now: Timestamp) -> String {
     fields
         .field("agent", &session.agent_name)
         .field("turns", &session.turns.to_string())
+        .field("asked", session.prompt.as_deref().unwrap_or_default())
         .field("events", &session.last_seq.to_string())
         .field("clients", &session.clients.to_string())
         .field("client", session.client_id.as_deref().unwrap_or_default())
@@ -89,6 +90,7 @@ mod tests {
             last_activity_at: "2026-11-15T11:59:00Z".to_owned(),
             idle_ttl_ms: 1_800_000,
             turns: 3,
+            prompt: Some("look around".to_owned()),
             busy: true,
             clients: 0,
             asks: 2,
@@ -103,6 +105,7 @@ mod tests {
             "s-1  asks 2
   agent       reviewer
   turns       3
+  asked       look around
   events      17
   clients     0
   created     2 h ago (2026-11-15T10:00:00Z)

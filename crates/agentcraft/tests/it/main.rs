@@ -6,6 +6,7 @@
 )]
 #![expect(clippy::print_stdout, reason = "A test that is left out says why.")]
 
+mod bare;
 mod contract;
 mod crash;
 mod dashboard;

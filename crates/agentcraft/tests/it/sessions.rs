@@ -631,6 +631,62 @@ fn kill_9_in_the_middle_of_a_turn_loses_at_most_its_last_moments() {
 }
 
 #[test]
+fn a_prompt_that_waits_when_the_daemon_ends_is_told_as_not_begun() {
+    for end in [TestDaemon::kill, TestDaemon::stop] {
+        let mut daemon = with_agent(json!({}));
+        let id = session(&mut daemon.client());
+        let mut watcher = Watcher::attach(&daemon, &id, 1, false);
+        let prompt = |text: &str| json!({"sessionId": id, "text": text, "queue": true});
+        watcher.send("runs", "session.prompt", prompt("/hang"));
+        watcher.until(|watcher| !watcher.of("turn-started").is_empty());
+        for text in ["the first that waits", "the second"] {
+            watcher.send(text, "session.prompt", prompt(text));
+        }
+        let of_session = json!({"sessionId": id});
+        eventually("both are taken", || {
+            daemon.client().ok("session.get", of_session.clone())["turns"] == 3
+        });
+        end(&mut daemon);
+        daemon.start();
+        let mut client = daemon.client();
+        let listed = client.ok("session.list", json!({}));
+        assert_eq!(listed[0]["prompt"], "the second", "{listed}");
+        client.ok("agent.start", json!({"name": "a1"}));
+        let later = client.ok(
+            "session.prompt",
+            json!({"sessionId": id, "text": "and later"}),
+        );
+        assert_eq!(later["stopReason"], "end_turn", "{later}");
+        daemon.kill();
+        daemon.start();
+        let events = daemon.client().ok("session.events", of_session);
+        let of = |event: &Value, at: &str| event.pointer(at).cloned().unwrap_or_default();
+        let told: Vec<[Value; 3]> = events
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|event| event["type"] == "turn-started" || event["type"] == "turn-ended")
+            .map(|event| ["/turn", "/prompt", "/stop/reason"].map(|at| of(event, at)))
+            .collect();
+        let begun = |turn: u64, prompt: &str| [json!(turn), json!(prompt), Value::Null];
+        let ended = |turn: u64, reason: &str| [json!(turn), Value::Null, json!(reason)];
+        let all = [
+            begun(1, "/hang"),
+            ended(1, "failed"),
+            begun(2, "the first that waits"),
+            ended(2, "failed"),
+            begun(3, "the second"),
+            ended(3, "failed"),
+            begun(4, "and later"),
+            ended(4, "end-turn"),
+        ];
+        assert_eq!(told, all, "each once, and in order");
+        let words = events.to_string();
+        assert!(words.contains("not begun: the daemon ended"), "{words}");
+    }
+}
+
+#[test]
 fn a_burst_of_events_arrives_whole_and_in_order_also_at_a_slow_reader() {
     let daemon = with_agent(json!({}));
     let session = session(&mut daemon.client());

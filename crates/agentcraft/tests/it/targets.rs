@@ -5,9 +5,12 @@ mod rights;
 use std::fs;
 
 use serde_json::{Value, json};
-use testkit::TestDaemon;
+use testkit::{TestDaemon, eventually};
 
-use crate::{network::http::Http, node};
+use crate::{
+    network::{http::Http, mcp::McpClient},
+    node,
+};
 
 /// Says what it was given.
 const GREET: &str = "\
@@ -75,6 +78,24 @@ fn a_workflow_that_is_nowhere_is_refused_with_those_there_are_and_leaves_no_agen
     assert!(ran.stderr.contains("no workflow called gret"), "{ran:?}");
     assert!(ran.stderr.contains("greet"), "{ran:?}");
     assert!(agents(&daemon).is_empty());
+}
+
+#[test]
+fn what_was_started_for_one_prompt_or_one_conversation_ends_with_it() {
+    let daemon = with_workflows();
+    let ran = daemon.cli(&["agent", "run", "template:echo", "-p", "hello there"]);
+    assert!(ran.stdout.contains("hello there"), "{ran:?}");
+    assert_eq!(daemon.agent_processes(), Vec::<u32>::new(), "after the run");
+    let mut talking = daemon.client();
+    let params = json!({"agentName": "template:echo", "start": true});
+    talking.ok("session.create", params);
+    assert_eq!(daemon.agent_processes().len(), 1);
+    drop(talking);
+    let mut client = daemon.client();
+    eventually("the agent of the conversation has stopped", || {
+        client.ok("agent.status", json!({"name": "template:echo"}))["status"] == "stopped"
+    });
+    assert_eq!(daemon.agent_processes(), Vec::<u32>::new());
 }
 
 #[test]
@@ -316,6 +337,77 @@ fn an_unknown_peer_or_folder_is_said_as_such_and_leaves_no_agent() {
     ]);
     assert_eq!(unclear.code, 2, "{unclear:?}");
     assert!(unclear.stderr.contains("access=ro"), "{unclear:?}");
+}
+
+/// What each face says to somebody who names a target that is not there.
+fn refusals(daemon: &TestDaemon, target: &str) -> Vec<(&'static str, String)> {
+    let mut said = Vec::new();
+    for (face, words) in [
+        ("run", &["agent", "run", target, "-p", "hello"][..]),
+        ("prompt", &["agent", "prompt", target, "-m", "hello"]),
+        ("chat", &["agent", "chat", target]),
+        ("start", &["agent", "start", target]),
+        ("lease", &["proxy", target, "--lease"]),
+    ] {
+        let refused = daemon.cli(words);
+        assert_eq!(refused.code, 4, "{face} {target}: {refused:?}");
+        said.push((face, refused.stderr));
+    }
+    let step = daemon.scratch("step.yaml");
+    fs::write(&step, ASK.replace("PROVIDER", target)).unwrap();
+    let run = daemon.cli(&[
+        "workflow",
+        "run",
+        step.to_str().unwrap(),
+        "--input",
+        "whom=a",
+    ]);
+    assert_ne!(run.code, 0, "{run:?}");
+    said.push(("step", format!("{}{}", run.stdout, run.stderr)));
+    let http = Http::owner(daemon);
+    let run = http.post("/runs", &body_for(target));
+    assert_eq!(run.status, 404, "{run:?}");
+    said.push(("runs", run.text));
+    let message = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "SendMessage",
+        "params": {"message": {
+            "messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": "Ada"}], "metadata": {"agent": target},
+        }},
+    });
+    let version = [("a2a-version", "1.0")];
+    let answered = http.call("POST", "/a2a", &version, Some(&message));
+    said.push(("a2a", answered.text));
+    let page = http.post("/api/sessions", &json!({"agent": target}));
+    assert_eq!(page.status, 404, "{page:?}");
+    said.push(("dashboard", page.text));
+    let asked = json!({"name": target, "message": "hello"});
+    let tool = McpClient::new(http).tool("agentcraft_prompt_agent", &asked);
+    assert_eq!(tool["isError"], true, "{tool}");
+    said.push(("mcp", tool.to_string()));
+    said
+}
+
+#[test]
+fn whoever_is_not_there_is_told_in_the_same_words_at_every_face() {
+    let peer = with_echo();
+    let here = node().listening().start();
+    let alias = added(&here, &peer);
+    fs::create_dir_all(here.scratch("")).unwrap();
+    let nope = here.scratch("nope");
+    for (target, words) in [
+        ("template:nope".to_owned(), "no template called nope"),
+        ("workflow:nope".to_owned(), "no workflow called nope"),
+        ("peer:nobody/news".to_owned(), "no peer nobody"),
+        (
+            format!("peer:{alias}?workspace={}", nope.display()),
+            "no folder",
+        ),
+    ] {
+        for (face, said) in refusals(&here, &target) {
+            assert!(said.contains(words), "{face} of {target}: {said}");
+        }
+        assert!(agents(&here).is_empty(), "{target} leaves nothing");
+    }
 }
 
 /// One prompt by the runs API.

@@ -65,3 +65,101 @@ fn one_trace_goes_through_faces_and_nodes() {
     assert_eq!(all.len(), 3);
     assert!(!all[..2].contains(&all[2]) && all[2].len() == 32, "{all:?}");
 }
+
+/// Asks an agent of another node, through a workflow of its own.
+const RELAY: &str = "\
+name: relay
+inputs:
+  - {name: words, type: string, required: true}
+states:
+  initial: pass
+  pass: {type: call_workflow, workflow: ask, inputs: {words: '{{.inputs.words}}'}, on_success: done, on_failure: failed}
+  done: {type: terminal}
+  failed: {type: terminal, status: failure}
+";
+
+const ASK: &str = "\
+name: ask
+inputs:
+  - {name: words, type: string, required: true}
+states:
+  initial: ask
+  ask: {type: agent, provider: 'agent:peer', prompt: '{{.inputs.words}}', on_success: done, on_failure: failed}
+  done: {type: terminal}
+  failed: {type: terminal, status: failure}
+";
+
+#[test]
+fn a_workflow_and_what_its_steps_ask_of_another_node_belong_to_one_trace() {
+    let far = node().listening().start();
+    far.template("echo", json!({"backend": {"type": "builtin"}}));
+    let mut client = far.client();
+    client.ok("agent.create", json!({"name": "echo", "template": "echo"}));
+    client.ok("agent.start", json!({"name": "echo"}));
+    let near = node()
+        .listening()
+        .file("configs/workflows/relay.yaml", RELAY)
+        .file("configs/workflows/ask.yaml", ASK)
+        .start();
+    let template = json!({
+        "backend": {"type": "peer", "config": {"url": far.url(), "agent": "echo", "tokenEnv": "FAR"}},
+        "env": {"FAR": far.token()},
+    });
+    near.template("peer", template);
+    let mut client = near.client();
+    client.ok("agent.create", json!({"name": "peer", "template": "peer"}));
+    let ran = near.cli(&["agent", "run", "workflow:relay", "-p", "hello from afar"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let [trace] = &traces(&near, "workflow-relay")[..] else {
+        panic!("one turn of the workflow");
+    };
+    assert_eq!(traces(&near, "peer"), [trace.clone()]);
+    assert_eq!(traces(&far, "echo"), [trace.clone()]);
+    let kinds = |daemon: &TestDaemon| -> Vec<String> {
+        let found = daemon
+            .cli(&["journal", "--trace", trace, "-f", "json"])
+            .stdout;
+        let lines = found.lines().map(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            line["kind"].as_str().unwrap().to_owned()
+        });
+        lines.filter(|kind| !kind.starts_with("audit")).collect()
+    };
+    let near = kinds(&near);
+    let ends = near.iter().filter(|kind| *kind == "turn.ended").count();
+    assert_eq!(ends, 2, "the workflow's and its step's: {near:?}");
+    let far = kinds(&far);
+    for kind in ["run.completed", "turn.started", "turn.ended"] {
+        assert!(far.iter().any(|found| found == kind), "{kind}: {far:?}");
+    }
+}
+
+#[test]
+fn what_comes_from_nowhere_begins_a_trace_that_all_its_lines_tell() {
+    let daemon = node().listening().start();
+    daemon.template("echo", json!({"backend": {"type": "builtin"}}));
+    daemon
+        .client()
+        .ok("agent.create", json!({"name": "echo", "template": "echo"}));
+    let http = Http::owner(&daemon);
+    let input =
+        json!([{"role": "user", "parts": [{"content_type": "text/plain", "content": "hi"}]}]);
+    let run = json!({"agent_name": "echo", "mode": "sync", "input": input});
+    http.post("/runs", &run).ok();
+    let message = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]});
+    let send =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}});
+    http.call("POST", "/a2a/echo", &[("a2a-version", "1.0")], Some(&send))
+        .ok();
+    let [by_runs, by_a2a] = &traces(&daemon, "echo")[..] else {
+        panic!("two turns");
+    };
+    for (trace, kind) in [(by_runs, "run.completed"), (by_a2a, "a2a.completed")] {
+        let found = daemon.cli(&["journal", "--trace", trace]).stdout;
+        assert!(found.contains(kind), "{kind}: {found}");
+        assert!(found.contains("turn.ended"), "{found}");
+    }
+    let refused = daemon.cli(&["journal", "--trace", "4711"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("32"), "{refused:?}");
+}

@@ -56,16 +56,19 @@ impl Engine {
 
     /// The agent that somebody on the network names to the face of this right. One that is not there yet is made if the node
     /// offers its target by name. Where it offers everything, it is made for those alone who can have it made in another way.
+    /// An error says why it could not be made; to all others there is nobody of that name.
     pub async fn called(
         &self,
         said: &str,
         caller: &Caller,
         right: &str,
         offered: Option<&BTreeSet<String>>,
-    ) -> Option<Name> {
-        let target: Target = said.parse().ok()?;
+    ) -> Result<Option<Name>, EngineError> {
+        let Ok(target) = said.parse::<Target>() else {
+            return Ok(None);
+        };
         if let Ok(name) = self.agent_of(&target) {
-            return Some(name);
+            return Ok(Some(name));
         }
         let name = target.agent_name();
         let is_offered = match offered {
@@ -79,8 +82,8 @@ impl Engine {
         let backend = made.map(|template| template.backend.backend_type());
         let lacking = lacking(caller, right, name.as_str(), backend, offered);
         match is_offered && lacking.is_none() {
-            true => self.ensure(&target).await.ok(),
-            false => None,
+            true => self.ensure(&target).await.map(Some),
+            false => Ok(None),
         }
     }
 

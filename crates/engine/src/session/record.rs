@@ -13,6 +13,9 @@ use store::{Change, SessionRow};
 use super::NativeOpen;
 use crate::{clock, engine::Via};
 
+/// Letters of a prompt that a list shows: a line of a wide table. It is written with every turn.
+const PROMPT_MAX: usize = 160;
+
 /// A session as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -36,6 +39,9 @@ pub(crate) struct SessionRecord {
     pub(crate) idle_ttl_ms: u64,
     /// How many turns have been given a number.
     pub(crate) turns: u64,
+    /// The beginning of what was asked last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) prompt: Option<String>,
     /// The turn that runs; after a crash, the one that was interrupted.
     #[serde(default)]
     pub(crate) running: Option<TurnId>,
@@ -92,6 +98,9 @@ pub struct SessionView {
     pub last_activity_at: String,
     pub idle_ttl_ms: u64,
     pub turns: u64,
+    /// What was asked last, as far as a list shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
     /// Whether a turn runs now.
     pub busy: bool,
     /// How many clients are attached.
@@ -100,6 +109,16 @@ pub struct SessionView {
     pub asks: usize,
     /// The number of the newest event.
     pub last_seq: u64,
+}
+
+/// As much of a prompt as a list shows.
+pub(crate) fn in_short(prompt: &str) -> String {
+    let prompt = prompt.trim();
+    let mut shown: String = prompt.chars().take(PROMPT_MAX).collect();
+    if shown.len() < prompt.len() {
+        shown.push('…');
+    }
+    shown
 }
 
 /// What waits in a session at a moment.
@@ -123,10 +142,23 @@ impl SessionRecord {
             last_activity_at: clock::text(self.last_activity_at),
             idle_ttl_ms: self.idle_ttl_ms,
             turns: self.turns,
+            prompt: self.prompt.clone(),
             busy: false,
             clients: 0,
             asks: 0,
             last_seq,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_prompt_is_shown_in_part() {
+        assert_eq!(in_short(" look around\n"), "look around");
+        let shown = in_short(&"é".repeat(500));
+        assert_eq!(shown.chars().count(), PROMPT_MAX + 1);
     }
 }

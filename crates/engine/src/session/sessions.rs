@@ -198,6 +198,7 @@ impl Sessions {
             last_activity_at: now,
             idle_ttl_ms: u64::try_from(idle_ttl.as_millis()).unwrap_or(u64::MAX),
             turns: 0,
+            prompt: None,
             running: None,
             lease: Lease::Idle,
             rests: false,

@@ -5,10 +5,11 @@ mod cancelling;
 mod deciding;
 mod holding;
 mod keeping;
+mod queue;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::AtomicBool},
 };
 
 use domain::{
@@ -32,6 +33,7 @@ use super::{
     binding::Slot,
     handle::{Command, Conversation, Handle, Reply},
     live::Live,
+    record::in_short,
     work::{Done, TurnWork, WaitingPrompt},
 };
 use crate::{
@@ -42,6 +44,7 @@ use deciding::Settled;
 use holding::Spare;
 pub(crate) use holding::spares;
 use keeping::Kept;
+use queue::Queue;
 
 /// Commands that may wait at one session.
 const COMMANDS_MAX: usize = 64;
@@ -63,6 +66,8 @@ pub(crate) struct Surroundings {
     pub(crate) agents: Arc<AgentSource>,
     /// Rules of the whole node, which come before those of a template.
     pub(crate) node_policy: Policy,
+    /// Set before the agents are stopped for good.
+    pub(crate) closing: Arc<AtomicBool>,
 }
 
 struct SessionTask {
@@ -81,6 +86,7 @@ struct SessionTask {
     /// Clients that can answer asks, and which.
     answering: BTreeMap<ClientId, Answers>,
     prompts: Vec<(TurnId, WaitingPrompt)>,
+    queue: Queue,
     /// Who has asked for the turns that are not over.
     askers: BTreeMap<TurnId, ClientId>,
     slot: Arc<Slot>,
@@ -138,6 +144,7 @@ pub(super) fn spawn(
         asks: OpenAsks::default(),
         answering: BTreeMap::new(),
         prompts: Vec::new(),
+        queue: Queue::default(),
         askers: BTreeMap::new(),
         slot: slot.clone(),
         cancel: CancellationToken::new(),
@@ -302,7 +309,10 @@ impl SessionTask {
             self.askers.insert(turn, client.clone());
         }
         self.prompts.push((turn, prompt));
-        let result = self.input(Input::Prompt { when_busy }).await;
+        let mut result = self.input(Input::Prompt { when_busy }).await;
+        if result.is_ok() {
+            result = self.keep_waiting(turn).await;
+        }
         if result.is_err() {
             self.prompts.retain(|(waiting, _)| *waiting != turn);
             self.askers.remove(&turn);
@@ -390,6 +400,7 @@ impl SessionTask {
             Effect::Drop { turns } => {
                 self.prompts.retain(|(turn, _)| !turns.contains(turn));
                 for turn in turns {
+                    self.queue.leave(&self.record.id, turn);
                     self.askers.remove(&turn);
                     let stop = Stop::Cancelled;
                     self.log
@@ -405,6 +416,9 @@ impl SessionTask {
     }
 
     async fn begin(&mut self, turn: TurnId) {
+        if self.stays_waiting(turn) {
+            return;
+        }
         let Some(index) = self
             .prompts
             .iter()
@@ -413,12 +427,14 @@ impl SessionTask {
             return;
         };
         let (_, mut prompt) = self.prompts.swap_remove(index);
+        self.queue.leave(&self.record.id, turn);
         let trace = prompt.options.trace;
         let trace = trace.unwrap_or_else(|| Trace::new(uuid::Uuid::new_v4().as_u128()));
         prompt.options.trace = Some(trace);
         debug!(%trace, session = %self.record.id, turn = turn.0, "a turn begins");
         self.cancel = CancellationToken::new();
         self.record.running = Some(turn);
+        self.record.prompt = Some(in_short(&prompt.text));
         self.record.last_activity_at = clock::now();
         self.log.append_held(
             EventKind::TurnStarted {

@@ -50,7 +50,8 @@ impl SseTransport {
     ) -> Result<Self, SseError> {
         let url = Url::parse(url).map_err(|_| SseError::Address)?;
         let headers: Arc<HeaderMap> = Arc::new(headers.into_iter().collect());
-        let client = Client::new();
+        let client = pinning::believing(Client::builder);
+        let client = client.map_err(|source| SseError::Reach { source })?;
         let request = client
             .get(url.clone())
             .headers((*headers).clone())

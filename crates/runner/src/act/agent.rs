@@ -42,11 +42,12 @@ struct Spoken {
 }
 
 /// What the agent is asked beside the prompt.
-fn options(action: &AgentAction, system: Option<String>) -> TurnOptions {
+fn options(act: &Act, action: &AgentAction, system: Option<String>) -> TurnOptions {
     let option = |name: &str| action.options.get(name);
     let turns = option("max_turns").and_then(Value::as_u64);
     TurnOptions {
         append_system_prompt: system,
+        trace: act.scene.trace,
         max_turns: turns.and_then(|turns| u32::try_from(turns).ok()),
         model: option("model").and_then(Value::as_str).map(str::to_owned),
         ..TurnOptions::default()

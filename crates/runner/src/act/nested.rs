@@ -55,6 +55,7 @@ async fn begin(act: &Act, action: WorkflowAction) -> Result<Execution, String> {
         choices: act.scene.choices.clone(),
         audience: act.audience.inside(&act.path),
         parent: Some(caller(act)),
+        trace: act.scene.trace,
         call_stack: action.call_stack,
         talk: None,
         earlier: None,

@@ -51,7 +51,9 @@ async fn request(inputs: &Map<String, Value>) -> Result<StepResult, String> {
     let method = Method::from_bytes(method.as_bytes())
         .map_err(|_| format!("{method} is not a method of HTTP"))?;
     let timeout = inputs.get("timeout").and_then(Value::as_u64);
-    let mut request = reqwest::Client::new()
+    let client = pinning::believing(reqwest::Client::builder);
+    let mut request = client
+        .map_err(|error| engine::chain(&error))?
         .request(method, url)
         .timeout(timeout.map_or(TIMEOUT, Duration::from_secs));
     let headers = inputs.get("headers").and_then(Value::as_object);

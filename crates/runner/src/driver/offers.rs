@@ -95,6 +95,7 @@ impl RunKeeper {
             cwd: talk.cwd.clone(),
             servers: Servers::default(),
             choices: Choices::default(),
+            trace: None,
             places: FilePlaces::default(),
         };
         Offered {

@@ -138,6 +138,7 @@ impl RunKeeper {
             choices: talk.choices().clone(),
             audience,
             parent: None,
+            trace: turn.options.trace,
             call_stack: Vec::new(),
             talk: Some(turn.session.clone()),
             earlier: None,

@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use domain::Trace;
 use platform::crash;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -40,6 +41,8 @@ pub struct Order {
     pub audience: Audience,
     /// The step of another run that this one is.
     pub parent: Option<Caller>,
+    /// What the turns of its agents belong to; without it the run begins a trace.
+    pub trace: Option<Trace>,
     /// The workflows that are being run above it.
     pub call_stack: Vec<String>,
     /// The conversation that it belongs to, which finds it again when it waits there.
@@ -100,11 +103,14 @@ impl Execution {
     ) -> Result<Self, StartError> {
         let (text, templates, plan) = found.kept(&order.cwd)?;
         let id = fresh_id();
+        let fresh = || Trace::new(uuid::Uuid::new_v4().as_u128());
+        let trace = Some(order.trace.unwrap_or_else(fresh));
         let scene = Scene {
             node: node.clone(),
             cwd: order.cwd.clone(),
             servers: order.servers,
             choices: order.choices,
+            trace,
             places: FilePlaces::of(found, &order.cwd, &node.around.environment),
         };
         let stage = Stage {
@@ -144,6 +150,7 @@ impl Execution {
             path: found.path.clone(),
             cwd: order.cwd,
             caller: order.parent,
+            trace,
             talk: order.talk,
             earlier,
             secrets,
@@ -193,6 +200,7 @@ impl Execution {
             cwd: kept.head.cwd.clone(),
             servers: taken_up.servers,
             choices: taken_up.choices,
+            trace: kept.head.trace,
             places: FilePlaces::of(&view.found(), &kept.head.cwd, &node.around.environment),
         };
         let mut todo = Vec::new();

@@ -159,6 +159,7 @@ impl Scene {
             choices: Choices::default(),
             audience: watcher.audience.clone(),
             parent: None,
+            trace: None,
             call_stack: Vec::new(),
             talk: None,
             earlier: None,

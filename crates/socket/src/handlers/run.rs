@@ -42,7 +42,8 @@ async fn open(call: &Call, given: RunParams) -> Result<OpenRun, RpcError> {
     match (given.name, given.template) {
         (Some(name), None) => {
             let run = RunAgent {
-                name: engine.agent_for(&params::target("name", &name)?).await?,
+                // It is started for the prompt alone, as any other that does not run.
+                name: engine.ensure(&params::target("name", &name)?).await?,
                 prompt: given.prompt,
                 options,
                 session,

@@ -48,7 +48,11 @@ pub(super) async fn create(call: &Call) -> Result<SessionView, RpcError> {
     params::client(given.client_id.as_deref())?;
     let engine = &call.service.engine;
     let target = params::target("agentName", &given.agent_name)?;
-    let agent = engine.agent_for(&target).await?;
+    let agent = match given.start {
+        // Started for as long as the connection needs it, whoever made it.
+        true => engine.ensure(&target).await?,
+        false => engine.agent_for(&target).await?,
+    };
     let loan = borrowed(call, given.start, &agent).await?;
     let create = CreateSession {
         agent,
@@ -292,6 +296,7 @@ pub(super) async fn journal(call: &Call) -> Result<Vec<JournalLine>, RpcError> {
         since: given.since,
         after_seq: given.after_seq,
         contains: given.grep,
+        trace: given.trace,
         limit: Some(given.limit.unwrap_or(JOURNAL_MAX).min(JOURNAL_MAX)),
     };
     let is_forward = query.after_seq.is_some();

@@ -265,7 +265,7 @@ pub const METHODS: &[Method] = &[
     method("delegation.prune", "{}", "{ removed }", &[GenericBusiness]),
     method(
         "journal.query",
-        "{ agent?, session?, kind?, since?, afterSeq?, grep?, limit? }",
+        "{ agent?, session?, kind?, since?, afterSeq?, grep?, trace?, limit? }",
         "JournalLine[]",
         &[],
     ),

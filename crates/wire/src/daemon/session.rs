@@ -208,6 +208,9 @@ pub struct JournalParams {
     pub after_seq: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grep: Option<String>,
+    /// Only lines of this trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
     /// The newest lines, at most so many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,

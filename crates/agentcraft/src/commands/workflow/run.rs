@@ -153,6 +153,7 @@ fn begin(
             choices: Choices::default(),
             audience: live.audience().clone(),
             parent: None,
+            trace: None,
             call_stack: Vec::new(),
             talk: None,
             earlier,

@@ -1,6 +1,7 @@
 //! Sessions that were not over when the last daemon ended.
 
 use domain::turn::{EventKind, Stop, TurnId};
+use store::Change;
 
 use super::{
     Sessions,
@@ -9,20 +10,16 @@ use super::{
 };
 use crate::{
     EngineError, EventLog,
-    session::{EventReader, SessionRecord, flush, task},
+    session::{EventReader, SessionRecord, flush, queued::Queued, record::in_short, task},
 };
 
 impl Sessions {
     /// Takes up every session that was not over when the last daemon ended.
     pub(crate) async fn take_up(&self) -> Result<(), EngineError> {
-        for row in self
-            .inner
-            .around
-            .store
-            .sessions(true)
-            .await
-            .map_err(of(&"the sessions"))?
-        {
+        let store = &self.inner.around.store;
+        let mut queued = Queued::all(store).await.map_err(of(&"queued prompts"))?;
+        let rows = store.sessions(true).await;
+        for row in rows.map_err(of(&"the sessions"))? {
             let Ok(mut record) = serde_json::from_str::<SessionRecord>(&row.record) else {
                 tracing::error!(
                     session = row.id,
@@ -30,15 +27,12 @@ impl Sessions {
                 );
                 continue;
             };
-            let mut last = self
-                .inner
-                .around
-                .store
-                .last_event(&row.id)
-                .await
-                .map_err(of(&row.id))?;
+            let mut last = store.last_event(&row.id).await.map_err(of(&row.id))?;
             if let Some(turn) = record.running.take() {
                 last = self.end_interrupted(&record, turn, last + 1).await?;
+            }
+            if let Some(queued) = queued.remove(&row.id) {
+                last = self.end_queued(&mut record, queued, last + 1).await?;
             }
             let orphan = self.is_orphan(&record);
             if record.rests && !orphan {
@@ -81,15 +75,44 @@ impl Sessions {
             log.append(end, None);
         }
         log.append(EventKind::TurnEnded { turn, stop }, None);
-        flush::flush(
-            (store, &self.inner.around.tally),
-            &log,
-            &record.id,
-            &record.agent,
-            vec![record.change()],
-        )
-        .await
-        .map_err(of(&record.id))?;
+        self.keep_told(record, &log, Vec::new()).await?;
         Ok(last)
+    }
+
+    /// Prompts that waited when the last daemon ended were never given to the agent. Whoever looks at the session sees them, and
+    /// that they came to nothing. Gives the number of the last event.
+    async fn end_queued(
+        &self,
+        record: &mut SessionRecord,
+        queued: Vec<Queued>,
+        seq: u64,
+    ) -> Result<u64, EngineError> {
+        let log = EventLog::new(seq);
+        let mut gone = Vec::new();
+        for queued in queued {
+            record.turns = record.turns.max(queued.turn().0);
+            record.prompt = Some(in_short(queued.text()));
+            gone.push(Queued::gone(&record.id, queued.turn()));
+            for event in queued.told() {
+                log.append(event, None);
+            }
+        }
+        self.keep_told(record, &log, gone).await?;
+        Ok(log.last_seq())
+    }
+
+    /// Keeps what is told of a session before it is taken up.
+    async fn keep_told(
+        &self,
+        record: &SessionRecord,
+        log: &EventLog,
+        mut changes: Vec<Change>,
+    ) -> Result<(), EngineError> {
+        let around = &self.inner.around;
+        changes.push(record.change());
+        let (session, agent) = (&record.id, &record.agent);
+        flush::flush((&around.store, &around.tally), log, session, agent, changes)
+            .await
+            .map_err(of(session))
     }
 }

@@ -49,20 +49,21 @@ impl SessionTask {
     /// Keeps the record, with every event that is not stored yet; what the store has already is not written again.
     pub(super) async fn keep(&mut self) -> Kept {
         let record = self.record.as_kept();
-        if self.kept.as_ref() == Some(&record) {
-            return self.flush(Vec::new()).await;
+        let mut changes = self.queue.gone.clone();
+        if self.kept.as_ref() != Some(&record) {
+            changes.append(&mut self.along);
+            changes.push(record.change());
         }
-        let mut changes = std::mem::take(&mut self.along);
-        changes.push(record.change());
         let kept = self.flush(changes).await;
         if kept == Kept::Yes {
+            self.queue.gone.clear();
             self.kept = Some(record);
         }
         kept
     }
 
     fn is_kept(&self) -> bool {
-        self.kept.as_ref() == Some(&self.record.as_kept())
+        self.queue.gone.is_empty() && self.kept.as_ref() == Some(&self.record.as_kept())
     }
 
     pub(super) async fn flush(&mut self, changes: Vec<store::Change>) -> Kept {

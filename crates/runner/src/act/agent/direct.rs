@@ -217,7 +217,7 @@ async fn converse(
     let turn = driver.turn(Turn {
         session: opened.id.clone(),
         prompt: context.prompt,
-        options: options(action, context.system),
+        options: options(act, action, context.system),
         cancel: cancel.clone(),
     });
     let mut answered = Answered::default();

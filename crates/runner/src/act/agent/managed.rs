@@ -196,7 +196,7 @@ async fn prompted(
     let view = sessions.attach(id, attach).await?;
     let prompt = Prompt {
         text: context.prompt,
-        options: options(action, context.system),
+        options: options(act, action, context.system),
         when_busy: WhenBusy::Queue,
         by: None,
     };
