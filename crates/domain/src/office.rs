@@ -119,6 +119,8 @@ pub enum Input {
         connection: ConnectionId,
         request: RequestId,
     },
+    /// The same by an agent that is connected to another relay now, and was to this one when it called.
+    CancelCall { call: CallKey },
     Announce {
         connection: ConnectionId,
         /// The name the sender says it has.
@@ -216,6 +218,10 @@ pub enum Effect {
     /// The kept answer is not needed any more.
     Forget {
         ticket: Ticket,
+    },
+    /// A cancelled call is not known here: if another relay carries it, it ends there.
+    SeekCall {
+        call: CallKey,
     },
 }
 
@@ -331,11 +337,11 @@ struct Request {
 
 /// A request id belongs to one agent of one caller in one office; another agent of the same name finds nothing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct CallKey {
-    office: Name,
-    caller: String,
-    agent: MemberName,
-    request: RequestId,
+pub struct CallKey {
+    pub office: Name,
+    pub caller: String,
+    pub agent: MemberName,
+    pub request: RequestId,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -403,6 +409,7 @@ impl Offices {
                 connection,
                 request,
             } => self.on_cancel(&connection, request),
+            Input::CancelCall { call } => Ok(self.on_cancel_call(call)),
             Input::Announce {
                 connection,
                 claimed,

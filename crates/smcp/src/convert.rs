@@ -54,6 +54,21 @@ pub(crate) fn error_value(error: &ErrorBody, profile: Profile) -> Value {
     value
 }
 
+/// The codes that released agents know in the answer to a tool call. Anything else they take for a result.
+const KNOWN_TO_RELEASED: [i64; 10] = [404, 4006, 4007, 4008, 4014, 4015, 4016, 4017, 4018, 4019];
+
+/// The answer to a tool call for a released agent: where it does not know the code, it finds a failed result that says the
+/// same.
+pub(crate) fn for_released(mut answer: Value) -> Value {
+    let unknown = read_error(&answer).filter(|error| !KNOWN_TO_RELEASED.contains(&error.code));
+    if let Some(error) = unknown {
+        let result = smcp::CallResult::failure(error.message);
+        answer["content"] = json!(result.content);
+        answer["isError"] = json!(true);
+    }
+    answer
+}
+
 /// An error that somebody has written, with all its details in one place.
 pub(crate) fn read_error(value: &Value) -> Option<ErrorBody> {
     let mut error = ErrorBody::from_value(value)?;
@@ -212,6 +227,21 @@ mod tests {
             (&flat["mcp_server"], &flat["capability"])
         );
         assert_eq!(read_error(&json!({"content": []})), None);
+    }
+
+    #[test]
+    fn a_released_agent_finds_words_where_it_does_not_know_the_code() {
+        let refused = |code| ErrorBody::new(code, "no").to_value(Profile::Shipped);
+        let told = for_released(refused(403));
+        assert_eq!(
+            (&told["code"], &told["message"]),
+            (&json!(403), &json!("no"))
+        );
+        assert_eq!(told["content"], json!([{"type": "text", "text": "no"}]));
+        assert_eq!(told["isError"], true);
+        assert_eq!(for_released(refused(404)), refused(404));
+        let result = json!({"content": [], "isError": false});
+        assert_eq!(for_released(result.clone()), result);
     }
 
     #[test]

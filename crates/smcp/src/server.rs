@@ -8,6 +8,7 @@ mod bus;
 mod door;
 mod floor;
 mod gate;
+mod guests;
 mod incoming;
 mod join;
 mod knowledge;
@@ -34,7 +35,8 @@ use wire::smcp::NAMESPACE;
 pub use self::shared::{Sharing, SharingError};
 use self::{
     bus::{AckSender, Adapter, SocketIo, SocketRef, Wire},
-    door::{Call, Door},
+    door::{Call, Door, Passed, WaitingMax},
+    guests::{Guests, Places},
     relay::Relay,
     shared::Shared,
 };
@@ -46,10 +48,6 @@ const PATH: &str = "/socket.io";
 /// Packets that wait for one reader: more than the requests it may have open, with room for notices. A reader that
 /// leaves so many unread is closed.
 const UNREAD_MAX: usize = 2048;
-
-/// How long a connection may take to name its namespace and show a token. The library keeps what it holds of one for
-/// that long, also when it has gone.
-const HELLO_MAX: Duration = Duration::from_secs(10);
 
 /// What an operator may set.
 #[derive(Debug, Clone)]
@@ -69,6 +67,13 @@ pub struct OfficeConfig {
     pub call_timeout_max: Duration,
     /// How long anything else may take.
     pub read_timeout: Duration,
+    /// Connections that have not shown a token: a burst of members that come back, but not the memory of this machine.
+    pub guests_max: usize,
+    /// The same of one address, so that one machine alone keeps nobody out.
+    pub guests_of_address_max: usize,
+    /// How long a connection may take to show a token. The library keeps what it holds of one for that long, also when
+    /// it has gone.
+    pub hello_timeout: Duration,
     pub ping_interval: Duration,
     pub ping_timeout: Duration,
     /// How long a silent connection has to show that it lives, before its place is given away.
@@ -88,6 +93,9 @@ impl Default for OfficeConfig {
             call_timeout: Duration::from_secs(60),
             call_timeout_max: Duration::from_secs(24 * 60 * 60),
             read_timeout: Duration::from_secs(30),
+            guests_max: 1024,
+            guests_of_address_max: 512,
+            hello_timeout: Duration::from_secs(10),
             ping_interval: Duration::from_secs(25),
             ping_timeout: Duration::from_secs(20),
             probe_timeout: Duration::from_secs(2),
@@ -180,7 +188,7 @@ pub async fn shared_router(
             place: sharing.place(),
             reason: error.to_string(),
         })?;
-    Shared::start(&relay, shared, parcels).await;
+    Shared::start(&relay, shared, parcels, &sharing.place()).await?;
     relay.keep_sweeping();
     close_with(tasks, io);
     Ok((router, OfficeServer { relay }))
@@ -195,12 +203,17 @@ fn build(config: &OfficeConfig, wire: Wire, prefix: String) -> (Router, SocketIo
         .max_buffer_size(UNREAD_MAX)
         .ping_interval(config.ping_interval)
         .ping_timeout(config.ping_timeout)
-        .connect_timeout(HELLO_MAX)
+        .connect_timeout(config.hello_timeout)
         .with_adapter::<Adapter>(wire.adapter(prefix))
         .build_svc();
+    let guests = Guests::new(Places {
+        all: config.guests_max,
+        of_one_address: config.guests_of_address_max,
+    });
     let router = Router::new()
         .route_service(PATH, service.clone())
         .route_service(&format!("{PATH}/"), service)
+        .layer(axum::middleware::from_fn(guests::take_places(guests)))
         .layer(axum::middleware::from_fn(gate::check_version))
         .layer(axum::middleware::from_fn(gate::in_portions(Arc::default())));
     (router, io)
@@ -238,7 +251,10 @@ fn listen(io: &SocketIo, relay: &Arc<Relay>) -> InitRes<Wire> {
 
 /// Handlers are set before the client is told that it is connected, so that nothing it sends finds nobody.
 fn attend(socket: &SocketRef, relay: &Arc<Relay>) {
-    let door = Arc::new(Door::new());
+    let door = Arc::new(Door::new(WaitingMax {
+        events: relay.config.events_burst as usize,
+        bytes: relay.config.unread_bytes_max,
+    }));
     socket.extensions.insert(Arc::clone(&door));
     let (receiving, leaving) = (Arc::clone(relay), Arc::clone(relay));
     let coming = Arc::clone(&door);
@@ -248,8 +264,12 @@ fn attend(socket: &SocketRef, relay: &Arc<Relay>) {
               TryData(body): TryData<Value>,
               ack: AckSender| {
             let body = body.ok();
-            if let Some(call) = coming.pass(Call { name, body, ack }) {
-                receiving.receive(&socket, &call.name, call.body, call.ack);
+            match coming.pass(Call { name, body, ack }) {
+                Passed::Through(call) => {
+                    receiving.receive(&socket, &call.name, call.body, call.ack);
+                }
+                Passed::Full(call) => receiving.turn_away(&socket, &call.name, call.ack),
+                Passed::Waits | Passed::Gone => {}
             }
             async {}
         },

@@ -3,6 +3,7 @@
 
 mod chaos;
 mod fuzz;
+mod guests;
 mod interop;
 mod members;
 mod raw;

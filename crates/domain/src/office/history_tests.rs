@@ -70,6 +70,9 @@ fn inputs() -> impl Strategy<Value = Input> {
         1 => (1..20_u64).prop_map(|ticket| Input::Undelivered { ticket: Ticket(ticket) }),
         1 => (1..20_u64).prop_map(|ticket| Input::TimedOut { ticket: Ticket(ticket) }),
         2 => (connections(), request_ids()).prop_map(|(connection, request)| Input::Cancel { connection, request }),
+        1 => (office_names(), 0..2_u8, names(), request_ids()).prop_map(|(office, caller, agent, request)| {
+            Input::CancelCall { call: CallKey { office, caller: format!("caller{caller}"), agent, request } }
+        }),
         2 => (connections(), claimed, changes).prop_map(
             |(connection, claimed, change)| Input::Announce { connection, claimed, change }
         ),
@@ -132,6 +135,14 @@ impl Ledger {
                     }
                 }
                 Effect::Forget { ticket } => assert!(self.kept.remove(ticket)),
+                Effect::SeekCall { call } => {
+                    let Input::Cancel { connection, .. } = input else {
+                        panic!("{input:?} seeks a call")
+                    };
+                    let agent = before.member(connection).unwrap();
+                    assert_eq!((&call.office, &call.agent), (&agent.office, &agent.name));
+                    assert!(!before.calls.contains_key(call));
+                }
             }
         }
         let open: BTreeSet<Ticket> = after.requests.keys().copied().collect();
@@ -187,12 +198,14 @@ fn check_notice(
             agent,
             request,
         } => {
-            let key = before.calls.keys().find(|key| {
+            let mut calls = before.calls.iter().filter(|(key, _)| {
                 key.office == *office && key.agent == *agent && key.request == *request
             });
-            let state = before.calls[key.expect("a call")].state;
             let is_asked_for = matches!(input, Input::Cancel { .. });
-            assert!(state == CallState::UnderWay || is_asked_for);
+            assert!(
+                calls.any(|(_, call)| call.state == CallState::UnderWay || is_asked_for),
+                "{notice:?} is of no call"
+            );
         }
     }
 }

@@ -157,20 +157,33 @@ impl Offices {
     ) -> Result<Vec<Effect>, Refusal> {
         let member = self.agent_or_refusal(connection)?;
         let key = self.call_key(connection, member, request);
+        let Some(call) = self.calls.get(&key) else {
+            return Ok(vec![Effect::SeekCall { call: key }]);
+        };
         // A cancel that crosses its answer is not an error: both hear of it, and the answer stays what it is.
-        let known = self.calls.get(&key).filter(|call| match call.state {
+        let is_heard = match call.state {
             CallState::UnderWay => true,
             CallState::Answered => self
                 .member(&call.computer)
                 .is_some_and(|computer| computer.office == member.office),
-        });
-        let Some(call) = known else {
-            return Ok(Vec::new());
         };
+        if !is_heard {
+            return Ok(Vec::new());
+        }
         Ok(vec![Effect::Tell {
             to: vec![call.computer.clone(), connection.clone()],
             notice: cancelled(key),
         }])
+    }
+
+    pub(super) fn on_cancel_call(&self, key: CallKey) -> Vec<Effect> {
+        match self.calls.get(&key) {
+            Some(call) if call.state == CallState::UnderWay => vec![Effect::Tell {
+                to: vec![call.computer.clone()],
+                notice: cancelled(key),
+            }],
+            Some(_) | None => Vec::new(), // It is another relay's, or has been answered.
+        }
     }
 
     /// Who waits for this call of the office's agent, if it is this computer that works on it.

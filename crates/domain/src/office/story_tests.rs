@@ -78,6 +78,16 @@ fn office(text: &str) -> Name {
     Name::parse(text).unwrap()
 }
 
+/// A call of the agent `ann` in the office `o`.
+fn key(request: &str) -> CallKey {
+    CallKey {
+        office: office("o"),
+        caller: "ann".to_owned(),
+        agent: MemberName::parse("ann").unwrap(),
+        request: RequestId::parse(request).unwrap(),
+    }
+}
+
 fn join(connection: &str, role: Role, name: &str, into: &str, claim: Claim) -> Input {
     Input::Join {
         connection: id(connection),
@@ -102,7 +112,8 @@ fn told(effects: &[Effect]) -> Vec<(Vec<&str>, &Notice)> {
             | Effect::Replay { .. }
             | Effect::Deliver { .. }
             | Effect::Settle { .. }
-            | Effect::Forget { .. } => None,
+            | Effect::Forget { .. }
+            | Effect::SeekCall { .. } => None,
         })
         .collect()
 }
@@ -373,11 +384,39 @@ fn a_cancel_reaches_the_computer_that_works_and_the_agent() {
         told(&story.apply(cancel("a", "r")).unwrap()),
         [(vec!["c", "a"], &notice)]
     );
-    assert_eq!(story.apply(cancel("a", "unknown")).unwrap(), []);
+    let call = key("unknown");
+    let seek = Effect::SeekCall { call };
+    assert_eq!(story.apply(cancel("a", "unknown")).unwrap(), [seek]);
     let refused = Refusal::WrongRole { role: Role::Agent };
     assert_eq!(story.apply(cancel("d", "r")), Err(refused));
     let effects = story.apply(Input::TimedOut { ticket: Ticket(1) }).unwrap();
     assert_eq!(told(&effects), [(vec!["c"], &notice)]);
+}
+
+#[test]
+fn an_agent_that_moved_to_another_relay_cancels_its_own_calls_and_no_others() {
+    let mut story = Story::with_office();
+    story.call("a", "r", 1).unwrap();
+    story
+        .apply(Input::Lost {
+            connection: id("a"),
+        })
+        .unwrap();
+    let mut cancel = |call| story.apply(Input::CancelCall { call }).unwrap();
+    assert_eq!(cancel(key("unknown")), []);
+    let caller = "carl".to_owned();
+    let of_another = CallKey { caller, ..key("r") };
+    assert_eq!(cancel(of_another), []);
+    let effects = cancel(key("r"));
+    let notice = Notice::Cancelled {
+        office: office("o"),
+        agent: MemberName::parse("ann").unwrap(),
+        request: RequestId::parse("r").unwrap(),
+    };
+    assert_eq!(told(&effects), [(vec!["c"], &notice)]);
+    story.apply(Input::Answered { ticket: Ticket(1) }).unwrap();
+    let late = Input::CancelCall { call: key("r") };
+    assert_eq!(story.apply(late).unwrap(), []);
 }
 
 #[test]

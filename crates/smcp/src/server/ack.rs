@@ -5,6 +5,7 @@ use socketioxide::SendError;
 use wire::smcp::{ErrorBody, Profile};
 
 use super::bus::AckSender;
+use crate::convert;
 
 /// What an acknowledgement says.
 #[derive(Debug, Clone)]
@@ -22,6 +23,8 @@ pub(super) enum Ack {
 pub(super) enum Form {
     /// A released client takes a refusal apart as a pair.
     Pair,
+    /// A released client takes it for a tool's result, unless it knows the code.
+    Result,
     Plain,
 }
 
@@ -41,8 +44,10 @@ pub(super) fn send_error(
 ) -> Result<(), SendError> {
     match (form, profile) {
         (Form::Pair, Profile::Shipped) => ack.send(&(false, &error.message)),
-        (Form::Pair | Form::Plain, Profile::Seed) | (Form::Plain, Profile::Shipped) => {
-            ack.send(&error.to_value(profile))
+        (Form::Result, Profile::Shipped) => {
+            ack.send(&convert::for_released(error.to_value(profile)))
         }
+        (Form::Pair | Form::Result | Form::Plain, Profile::Seed)
+        | (Form::Plain, Profile::Shipped) => ack.send(&error.to_value(profile)),
     }
 }

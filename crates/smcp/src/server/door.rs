@@ -13,9 +13,14 @@ use std::{
 use serde_json::Value;
 
 use super::bus::AckSender;
+use crate::convert;
 
-/// Events that wait: as many as a client may have unanswered.
-const WAITING_MAX: usize = 512;
+/// How much of one client may wait: what it may send at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WaitingMax {
+    pub(super) events: usize,
+    pub(super) bytes: usize,
+}
 
 /// An event as it came.
 pub(super) struct Call {
@@ -24,12 +29,33 @@ pub(super) struct Call {
     pub(super) ack: AckSender,
 }
 
+impl Call {
+    fn size(&self) -> usize {
+        self.name.len() + self.body.as_ref().map_or(0, convert::size)
+    }
+}
+
+/// What has become of an event at the door.
+pub(super) enum Passed {
+    /// Nothing is before it.
+    Through(Call),
+    Waits,
+    /// Too much waits already: it must be refused.
+    Full(Call),
+    /// Its sender has gone.
+    Gone,
+}
+
 /// The door of one connection.
-pub(super) struct Door(Mutex<State>);
+pub(super) struct Door {
+    max: WaitingMax,
+    state: Mutex<State>,
+}
 
 struct State {
     standing: Standing,
     waiting: VecDeque<Call>,
+    bytes: usize,
     /// Somebody takes what has waited, and nobody else may, or it would be taken out of order.
     is_taken: bool,
 }
@@ -45,27 +71,32 @@ enum Standing {
 }
 
 impl Door {
-    pub(super) fn new() -> Self {
-        Self(Mutex::new(State {
+    pub(super) fn new(max: WaitingMax) -> Self {
+        let state = Mutex::new(State {
             standing: Standing::Closed,
             waiting: VecDeque::new(),
+            bytes: 0,
             is_taken: false,
-        }))
+        });
+        Self { max, state }
     }
 
-    /// Gives an event back if nothing is before it; else it waits, or is dropped with its sender.
-    pub(super) fn pass(&self, call: Call) -> Option<Call> {
+    /// Gives an event back if nothing is before it, or if it may not wait.
+    pub(super) fn pass(&self, call: Call) -> Passed {
         let mut state = self.lock();
         match state.standing {
-            Standing::Open if state.waiting.is_empty() && !state.is_taken => return Some(call),
-            Standing::Gone => {}
+            Standing::Open if state.waiting.is_empty() && !state.is_taken => Passed::Through(call),
+            Standing::Gone => Passed::Gone,
             Standing::Closed | Standing::Open | Standing::Held => {
-                if state.waiting.len() < WAITING_MAX {
-                    state.waiting.push_back(call);
+                let bytes = state.bytes.saturating_add(call.size());
+                if state.waiting.len() >= self.max.events || bytes > self.max.bytes {
+                    return Passed::Full(call);
                 }
+                state.bytes = bytes;
+                state.waiting.push_back(call);
+                Passed::Waits
             }
         }
-        None
     }
 
     /// Lets the connection in, unless it has gone.
@@ -109,6 +140,7 @@ impl Door {
             Standing::Closed | Standing::Held | Standing::Gone => None,
         };
         state.is_taken = call.is_some();
+        state.bytes -= call.as_ref().map_or(0, Call::size);
         call
     }
 
@@ -116,12 +148,13 @@ impl Door {
     pub(super) fn leave(&self) -> bool {
         let mut state = self.lock();
         state.waiting.clear();
+        state.bytes = 0;
         let left = mem::replace(&mut state.standing, Standing::Gone);
         matches!(left, Standing::Open | Standing::Held)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -129,9 +162,14 @@ impl Door {
 mod tests {
     use super::*;
 
+    const MAX: WaitingMax = WaitingMax {
+        events: 2,
+        bytes: 1024,
+    };
+
     #[test]
     fn whoever_leaves_before_being_let_in_never_is() {
-        let door = Door::new();
+        let door = Door::new(MAX);
         assert!(!door.leave());
         door.let_in(|| panic!("it has gone"));
         door.take_waiting(|_| panic!("nothing waits"));
@@ -139,7 +177,7 @@ mod tests {
 
     #[test]
     fn whoever_leaves_while_it_is_held_had_been_let_in() {
-        let door = Door::new();
+        let door = Door::new(MAX);
         let mut known = 0;
         door.let_in(|| known += 1);
         door.let_in(|| known += 1);

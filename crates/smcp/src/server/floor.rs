@@ -24,6 +24,9 @@ use super::{
 };
 use crate::{Caller, clock, convert};
 
+/// How long a join that others must agree to takes at most when nothing is wrong; by then nothing waits behind it.
+const OVERFLOW_WAIT: Duration = Duration::from_secs(1);
+
 /// Everything that the lock protects.
 pub(super) struct Floor {
     pub(super) offices: Offices,
@@ -100,6 +103,8 @@ pub(super) struct Asker {
     pub(super) connection: ConnectionId,
     pub(super) ack: AckSender,
     pub(super) profile: Profile,
+    /// It tells errors from results by itself.
+    pub(super) is_ours: bool,
 }
 
 /// What is left to do when the lock is released.
@@ -121,6 +126,18 @@ impl Peer {
         let spent = allowance.0.spend(clock::now());
         let was_refused = std::mem::replace(&mut allowance.1, spent.is_err());
         spent.map_err(|wait| (wait, !was_refused))
+    }
+}
+
+impl Peer {
+    /// More of it waits than may: how soon to come again, and whether this is the first refusal in a row.
+    pub(super) fn overflow(&self) -> (Duration, bool) {
+        let mut allowance = self
+            .allowance
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let was_refused = std::mem::replace(&mut allowance.1, true);
+        (OVERFLOW_WAIT, !was_refused)
     }
 }
 
@@ -193,6 +210,11 @@ impl Floor {
                 }
                 Effect::Forget { ticket } => {
                     self.answers.forget(ticket);
+                }
+                Effect::SeekCall { call } => {
+                    if let Some(post) = &self.post {
+                        post.put(Parcel::Cancel(call));
+                    }
                 }
                 // Whoever asks performs these three, because it holds the request.
                 Effect::Forward { .. } | Effect::Join { .. } | Effect::Replay { .. } => {}

@@ -108,6 +108,7 @@ impl<'a> Incoming<'a> {
             connection: self.connection,
             ack: self.ack,
             profile: self.peer.profile,
+            is_ours: self.peer.knows_scopes,
         }
     }
 }

@@ -16,7 +16,9 @@ use domain::office::{Allowance, ConnectionId, Input, Member, Refusal};
 use platform::Tasks;
 use serde_json::Value;
 use tokio::{sync::watch, time::MissedTickBehavior};
-use wire::smcp::{CALL_SCOPE, ErrorBody, Event, PROTOCOL, ServerEvent, Version};
+use wire::smcp::{
+    CALL_SCOPE, ClientEvent, ErrorBody, Event, PROTOCOL, Profile, ServerEvent, Version,
+};
 
 use super::{
     OfficeConfig, Seat,
@@ -24,11 +26,15 @@ use super::{
     bus::{AckSender, SocketRef},
     floor::{Afterwards, Floor, Peer},
     gate,
+    guests::Guest,
     incoming::Incoming,
     outcome::Outcome,
     shared::{Parcel, Shared},
 };
-use crate::{Audit, Authenticator, Caller, Refused, clock, convert::code};
+use crate::{
+    Audit, Authenticator, Caller, Refused, clock,
+    convert::{self, code},
+};
 
 /// What whoever comes with a token that was revoked or has expired is told.
 const TOKEN_ENDED: &str = "The token is not valid any more.";
@@ -93,14 +99,12 @@ impl Relay {
 
     /// Decides whether a connection may come in, before it is told that it is connected.
     pub(super) fn admit(&self, socket: &SocketRef, auth: Option<&Value>) -> Result<(), String> {
+        let guest = socket.req_parts().extensions.get::<Arc<Guest>>();
         let refuse = |code: i64, reason: &str| {
-            self.record(
-                &id(socket),
-                None,
-                "connect",
-                None,
-                &ErrorBody::new(code, reason),
-            );
+            if guest.is_none_or(|guest| guest.is_worth_a_line()) {
+                let error = ErrorBody::new(code, reason);
+                self.record(&id(socket), None, "connect", None, &error);
+            }
             Err(reason.to_owned())
         };
         if let Some(words) = auth.and_then(version_problem) {
@@ -108,6 +112,9 @@ impl Relay {
         }
         match (self.authenticate)(&token(socket, auth).unwrap_or_default()) {
             Some(caller) => {
+                if let Some(guest) = guest {
+                    guest.let_in();
+                }
                 let wants = auth.and_then(|auth| auth.get(CALL_SCOPE));
                 let knows_scopes = KnowsScopes(wants == Some(&Value::Bool(true)));
                 socket.extensions.insert(knows_scopes);
@@ -203,6 +210,7 @@ impl Relay {
             | Input::Undelivered { .. }
             | Input::TimedOut { .. }
             | Input::Cancel { .. }
+            | Input::CancelCall { .. }
             | Input::Announce { .. }
             | Input::Tick => return None,
         };
@@ -233,7 +241,13 @@ impl Relay {
     pub(super) fn finish(self: &Arc<Self>, afterwards: Afterwards) {
         let mut silent = afterwards.silent;
         for (asker, event, outcome) in afterwards.replies {
-            let said = Ack::Value(outcome.in_profile(event, asker.profile));
+            let told = outcome.in_profile(event, asker.profile);
+            let said = Ack::Value(match (event, asker.profile) {
+                (ClientEvent::ToolCall, Profile::Shipped) if !asker.is_ours => {
+                    convert::for_released(told)
+                }
+                (_, _) => told,
+            });
             if ack::send(asker.ack, &said).is_err() {
                 silent.push(asker.connection);
             }
@@ -317,10 +331,7 @@ impl Relay {
             return; // It has been closed for not reading.
         };
         let event = Event::parse(name);
-        let form = match event {
-            Event::Server(ServerEvent::JoinOffice | ServerEvent::LeaveOffice) => Form::Pair,
-            Event::Server(_) | Event::Client(_) | Event::Notify | Event::Unknown => Form::Plain,
-        };
+        let form = form(event, peer.knows_scopes);
         let request = Incoming::new(self, connection, peer, name, ack, form);
         if !request.peer.caller.is_valid() {
             let connection = request.connection.clone();
@@ -355,6 +366,25 @@ impl Relay {
                 request.refuse(&error.with("event", shown));
             }
         }
+    }
+
+    /// Refuses an event that can neither be taken nor wait.
+    pub(super) fn turn_away(self: &Arc<Self>, socket: &SocketRef, name: &str, ack: AckSender) {
+        let connection = id(socket);
+        let peer = self.floor().peers.get(&connection).cloned();
+        let is_ours = peer.as_ref().is_some_and(|peer| peer.knows_scopes);
+        let form = form(Event::parse(name), is_ours);
+        let Some(peer) = peer else {
+            let error = ErrorBody::new(
+                code::FORBIDDEN,
+                "Too many events: wait until you are let in.",
+            );
+            let (profile, _) = gate::profile(&socket.req_parts().uri);
+            let _ = ack::send_error(ack, &error, form, profile); // It floods us, and may not read.
+            return;
+        };
+        let refused = peer.overflow();
+        Incoming::new(self, connection, peer, name, ack, form).refuse_for_rate(refused);
     }
 
     pub(super) fn record(
@@ -411,6 +441,15 @@ fn is_python(socket: &SocketRef) -> bool {
     let agent = socket.req_parts().headers.get(header::USER_AGENT);
     let agent = agent.and_then(|agent| agent.to_str().ok());
     agent.is_some_and(|agent| agent.to_ascii_lowercase().contains("python"))
+}
+
+/// Where the acknowledgement of an event goes. Members of ours tell errors from results by themselves.
+fn form(event: Event, is_ours: bool) -> Form {
+    match event {
+        Event::Server(ServerEvent::JoinOffice | ServerEvent::LeaveOffice) => Form::Pair,
+        Event::Client(ClientEvent::ToolCall) if !is_ours => Form::Result,
+        Event::Server(_) | Event::Client(_) | Event::Notify | Event::Unknown => Form::Plain,
+    }
 }
 
 /// The token: in the handshake's auth, or in a header as older clients and proxies send it.

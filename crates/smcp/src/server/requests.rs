@@ -31,7 +31,11 @@ use crate::{
 };
 
 /// How long the server waits beyond the caller's time, so that the computer itself can say that it was too slow.
-pub(super) const GRACE: Duration = Duration::from_secs(1);
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How much earlier a released agent is told that its call was too slow: it leaves when the time is over, and the words
+/// have to reach it.
+const AHEAD_MAX: Duration = Duration::from_millis(250);
 
 /// How long a computer has to tell its configuration to the server.
 pub(super) const LEARN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -44,6 +48,7 @@ struct Asked {
     event: ClientEvent,
     body: Value,
     timeout: Duration,
+    patience: Duration,
 }
 
 /// A request that has been checked and is on its way.
@@ -52,7 +57,7 @@ struct Journey {
     to: Arc<Peer>,
     event: ClientEvent,
     body: Value,
-    timeout: Duration,
+    patience: Duration,
     over: CancellationToken,
 }
 
@@ -66,6 +71,7 @@ impl Relay {
             Ok(read) => read,
             Err(error) => return request.refuse(&error),
         };
+        let patience = patience(&request.peer, event, timeout);
         let ask = Input::Ask {
             connection: request.connection.clone(),
             computer: computer.clone(),
@@ -91,6 +97,7 @@ impl Relay {
                     event,
                     body,
                     timeout,
+                    patience,
                 };
                 self.route(floor, effects, request, asked);
             }
@@ -148,7 +155,8 @@ impl Relay {
                 | Effect::Learn { .. }
                 | Effect::Deliver { .. }
                 | Effect::Settle { .. }
-                | Effect::Forget { .. } => {}
+                | Effect::Forget { .. }
+                | Effect::SeekCall { .. } => {}
             }
         }
         let mut afterwards = floor.perform(effects, None);
@@ -167,8 +175,8 @@ impl Relay {
         (ticket, peer, to, over): (Ticket, Option<Arc<Peer>>, ConnectionId, CancellationToken),
         asked: Asked,
     ) {
-        let (event, timeout) = (asked.event, asked.timeout);
-        let body = complete(event, asked.body, timeout);
+        let (event, patience) = (asked.event, asked.patience);
+        let body = complete(event, asked.body, asked.timeout);
         match (peer, &self.shared) {
             // What waits for a computer whose token has ended is answered as if it had left.
             (Some(peer), _) if !peer.caller.is_valid() => self.evict(&to),
@@ -177,7 +185,7 @@ impl Relay {
                 event,
                 body: scoped(body, to.knows_scopes),
                 to,
-                timeout,
+                patience,
                 over,
             }),
             (None, Some(shared)) => self.travel_elsewhere(
@@ -187,7 +195,7 @@ impl Relay {
                     to,
                     event,
                     body,
-                    timeout,
+                    patience,
                     over,
                 },
             ),
@@ -324,7 +332,7 @@ impl Journey {
             let departure = mem::replace(&mut pending.departure, Departure::Gone);
             let socket = &self.to.socket;
             let sent = socket
-                .timeout(self.timeout.saturating_add(GRACE))
+                .timeout(self.patience)
                 .emit_with_ack::<_, Value>(event, &self.body);
             if let Departure::Cancelled(notice) = departure
                 && let Some((event, body)) = convert::notice(&notice, self.to.profile)
@@ -348,6 +356,17 @@ impl Journey {
             self.to.knowledge.send_replace(Knowledge::of(value));
         }
         outcome_of(answer, self.to.profile)
+    }
+}
+
+/// How long the server waits for an answer. Whoever says that it waits no longer than the call may take is answered
+/// within that time, or would hear nothing.
+fn patience(asker: &Peer, event: ClientEvent, timeout: Duration) -> Duration {
+    match (event, asker.profile) {
+        (ClientEvent::ToolCall, Profile::Shipped) if !asker.knows_scopes => {
+            timeout.saturating_sub((timeout / 10).min(AHEAD_MAX))
+        }
+        (_, _) => timeout.saturating_add(GRACE),
     }
 }
 

@@ -5,6 +5,7 @@
 //! of life (`pulse`), and requests that travel to a computer elsewhere (`elsewhere`). Messages go through the Socket.IO
 //! library's adapter (`bus`). Without a Redis none of this exists.
 
+mod cancels;
 mod elsewhere;
 mod places;
 mod post;
@@ -38,7 +39,7 @@ pub(super) use self::{
     post::{Parcel, Post},
 };
 use super::{
-    bus::{Redis, SocketIo, SocketRef},
+    bus::{Redis, SocketIo, SocketRef, Wire},
     floor::Peer,
     knowledge::Knowledge,
     relay::Relay,
@@ -136,6 +137,8 @@ enum Audience {
 pub(super) struct Shared {
     server: String,
     record: Record,
+    prefix: String,
+    wire: Wire,
     io: SocketIo,
     pub(super) post: Post,
     is_reachable: AtomicBool,
@@ -159,7 +162,9 @@ impl Shared {
         let server = uuid::Uuid::new_v4().simple().to_string();
         let (post, parcels) = Post::new();
         let shared = Self {
-            record: Record::new(redis.record.clone(), prefix, server.clone()),
+            record: Record::new(redis.record.clone(), prefix.clone(), server.clone()),
+            prefix,
+            wire: Wire::Redis(redis.clone()),
             server,
             io,
             post,
@@ -178,10 +183,14 @@ impl Shared {
         relay: &Arc<Relay>,
         shared: Arc<Self>,
         parcels: mpsc::Receiver<Parcel>,
-    ) {
+        place: &str,
+    ) -> Result<(), SharingError> {
+        let cancels = shared.listen_for_cancels(place).await?;
         shared.beat().await; // Known to the others before the first member comes.
+        cancels::start(relay, cancels);
         post::start(relay, Arc::clone(&shared), parcels);
         pulse::start(relay, shared);
+        Ok(())
     }
 
     /// What the others see of a member of this server.

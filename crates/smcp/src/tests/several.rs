@@ -82,6 +82,13 @@ impl Redis {
         self.child.kill().await.unwrap();
     }
 
+    /// Lets it stand still, or go on.
+    async fn signal(&self, signal: &str) {
+        let process = self.child.id().unwrap().to_string();
+        let sent = Command::new("kill").args([signal, &process]).status().await;
+        assert!(sent.unwrap().success());
+    }
+
     /// The same address, and nothing in it.
     async fn start_again(&mut self) {
         self.child = Self::run(self.folder.path()).await.unwrap();
@@ -347,6 +354,44 @@ async fn a_cancel_never_overtakes_its_call() {
     two.stop().await;
 }
 
+/// An agent calls at one server, is cut off, and cancels at the other; the computer's tool ends, wherever it is.
+async fn cancelled_after_a_move(two: &Two, computers: &Office) {
+    let tools = FakeTools::new();
+    let config = computer_config(computers.link(Shipped, "pc", "o"));
+    let members = platform::Tasks::new();
+    let computer = Computer::start(config, tools.clone(), &members);
+    computer.joined().await.unwrap();
+    let agent = two.here.member(Shipped, AgentRole, "ann", "o").await;
+    let hanging = json!(["client:tool_call", {
+        "computer": "pc", "tool_name": "one__hang", "params": {}, "req_id": "r", "timeout": 600
+    }]);
+    let _unheard = agent.begin(&hanging);
+    tools.begun.notified().await;
+    drop(agent);
+    let back = two.there.member(Shipped, AgentRole, "ann", "o").await;
+    let cancel = json!({"agent": "ann", "req_id": "r"});
+    back.ask("server:tool_call_cancel", cancel).await;
+    let ended = timeout(SOON, tools.cancelled.notified()).await;
+    assert!(ended.is_ok(), "the call goes on");
+    assert_eq!(members.drain(SOON).await, platform::Drained::Clean);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_comes_back_at_another_server_cancels_its_call() {
+    for computers_are_here in [true, false] {
+        let Some(two) = Two::start().await else {
+            return;
+        };
+        let computers = if computers_are_here {
+            &two.here
+        } else {
+            &two.there
+        };
+        cancelled_after_a_move(&two, computers).await;
+        two.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn comings_and_goings_at_one_server_are_heard_in_order_at_the_other() {
     let Some(two) = Two::start().await else {
@@ -517,6 +562,39 @@ async fn a_client_need_not_wait_for_the_answer_to_its_join() {
             }
         }
     }
+    two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_is_sent_behind_a_join_that_takes_long_is_answered() {
+    let Some(two) = Two::start().await else {
+        return;
+    };
+    let computer = two.there.member(Shipped, ComputerRole, "pc", "o").await;
+    let result = json!({"content": [], "isError": false});
+    computer.always("client:tool_call", Some(result.clone()));
+    let agent = two.here.raw(Shipped, "t-ann").await;
+    two.redis.signal("-STOP").await;
+    let body = json!({"role": "agent", "name": "ann", "office_id": "o"});
+    let joined = agent.begin(&json!(["server:join_office", body]));
+    let mut calls: Vec<_> = (0..2600)
+        .map(|n| agent.begin(&call(&format!("r{n}"))))
+        .collect();
+    // What cannot wait is refused at once, and in words.
+    let last = timeout(SOON, calls.pop().unwrap()).await.unwrap().unwrap();
+    assert_eq!(last[0]["details"]["reason"], "rate", "{last:?}");
+    two.redis.signal("-CONT").await;
+    assert_eq!(timeout(SOON, joined).await.unwrap().unwrap()[0], true);
+    let mut carried_out = 0;
+    for (n, answered) in calls.into_iter().enumerate() {
+        let answer = timeout(PATIENCE, answered).await;
+        let answer = answer.unwrap_or_else(|_| panic!("call {n} is never answered"));
+        match &answer.unwrap()[0] {
+            answer if *answer == result => carried_out += 1,
+            refused => assert_eq!(refused["code"], 403, "{refused}"),
+        }
+    }
+    assert!(carried_out >= 512, "{carried_out}");
     two.stop().await;
 }
 

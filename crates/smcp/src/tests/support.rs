@@ -104,6 +104,7 @@ impl Office {
     ) -> Self {
         let address = listener.local_addr().unwrap();
         tasks.spawn(|stop| async move {
+            let router = router.into_make_service_with_connect_info::<SocketAddr>();
             let serving = axum::serve(listener, router);
             tokio::select! {
                 () = stop.cancelled() => {}

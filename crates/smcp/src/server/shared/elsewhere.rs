@@ -27,7 +27,7 @@ use crate::{
         outcome::Outcome,
         relay::Relay,
         requests::{
-            GRACE, LEARN_TIMEOUT, LEARN_WAIT, busy, no_such_computer, outcome_of, scoped,
+            LEARN_TIMEOUT, LEARN_WAIT, busy, no_such_computer, outcome_of, scoped,
             unreachable_computer,
         },
     },
@@ -48,7 +48,7 @@ pub(in super::super) struct Passage {
     pub(in super::super) to: ConnectionId,
     pub(in super::super) event: ClientEvent,
     pub(in super::super) body: Value,
-    pub(in super::super) timeout: Duration,
+    pub(in super::super) patience: Duration,
     pub(in super::super) over: CancellationToken,
 }
 
@@ -105,7 +105,7 @@ impl Passage {
                 return Ok(Outcome::Undelivered(refused));
             }
         }
-        let wait = self.timeout.saturating_add(GRACE);
+        let wait = self.patience;
         let event = self.event.name(entry.profile());
         let Some(io) = shared.io.of(NAMESPACE) else {
             return Ok(Outcome::Undelivered(unreachable_computer())); // This server is ending.

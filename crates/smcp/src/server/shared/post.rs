@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use domain::office::{ConnectionId, Member, Notice, Role};
+use domain::office::{CallKey, ConnectionId, Member, Notice, Role};
 use tokio::sync::{mpsc, oneshot};
 use wire::smcp::CallProgress;
 
@@ -48,6 +48,8 @@ pub(in super::super) enum Parcel {
     Revised { connection: ConnectionId },
     /// A computer elsewhere shall hear this.
     Forward { to: ConnectionId, notice: Notice },
+    /// An agent here cancels a call that began at another server.
+    Cancel(CallKey),
     /// A computer here works on a call of somebody elsewhere, and says how far it is.
     Progress {
         office: domain::Name,
@@ -165,6 +167,11 @@ impl Postman {
             Parcel::Notice(notice) => self.shared.tell(&notice, Audience::Elsewhere).await,
             Parcel::Revised { connection } => self.revised(&connection).await,
             Parcel::Forward { to, notice } => self.forward(&to, &notice).await,
+            Parcel::Cancel(call) => {
+                // A server that cannot be reached now ends the call when its time is over.
+                let _ = self.shared.seek_call(call).await;
+                Ok(())
+            }
             // What is lost of it is stale when the others are back.
             Parcel::Progress { office, said } => {
                 let _ = self.shared.tell_agent(&office, &said).await;
