@@ -1,6 +1,6 @@
 //! The port for protocols that ride on A2A, and the answer to lending a workspace where nobody takes it.
 
-use std::{fmt, pin::Pin};
+use std::{fmt, net::IpAddr, pin::Pin};
 
 use engine::Caller;
 use serde_json::{Value, json};
@@ -38,6 +38,8 @@ pub struct ExtensionCall {
     pub agent: Option<String>,
     /// Extensions that the client wants to use.
     pub declared: Vec<String>,
+    /// The address at the other end of the connection, where there is one.
+    pub from: Option<IpAddr>,
 }
 
 /// The address of AWCP.
@@ -93,6 +95,7 @@ mod tests {
             caller: Caller::owner(),
             agent: None,
             declared: Vec::new(),
+            from: None,
         };
         let invite = json!({ "awcp": { "type": "INVITE", "delegation_id": "d-1" } });
         let message = Message::new("m".to_owned(), Role::User, vec![Part::data(invite)]);

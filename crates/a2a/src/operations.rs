@@ -353,6 +353,7 @@ fn around(call: &Call) -> ExtensionCall {
         caller: call.caller.clone(),
         agent: call.target.agent().map(str::to_owned),
         declared: call.declared.clone(),
+        from: call.from,
     }
 }
 

@@ -1,7 +1,10 @@
 //! What the headers of a request say: who asks, which version, which extensions, which media type.
 
+use std::net::{IpAddr, SocketAddr};
+
 use axum::{
     body::{Body, Bytes, to_bytes},
+    extract::ConnectInfo,
     http::{HeaderMap, header::CONTENT_TYPE, request::Parts},
 };
 use domain::{
@@ -65,6 +68,8 @@ pub(crate) struct Call {
     pub(crate) trace: Option<Trace>,
     /// Which nodes have called one another until here, as far as the header tells.
     pub(crate) chain: Vec<String>,
+    /// The address at the other end of the connection, where there is one.
+    pub(crate) from: Option<IpAddr>,
 }
 
 impl Face {
@@ -82,6 +87,10 @@ impl Face {
             declared: declared(&parts.headers),
             trace: trace(&parts.headers),
             chain: chain_of(&parts.headers)?,
+            from: parts
+                .extensions
+                .get::<ConnectInfo<SocketAddr>>()
+                .map(|info| info.0.ip()),
         };
         self.check_extensions(&call)?;
         Ok(call)

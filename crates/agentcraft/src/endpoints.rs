@@ -123,6 +123,7 @@ impl Endpoints {
             // Of others the certificate is only what somebody showed who was called by that name.
             let token = Some(address.token?);
             Some(awcp::KnownPeer {
+                url: Some(address.url),
                 fingerprint: address.fingerprint,
                 token,
             })

@@ -27,6 +27,8 @@ pub struct AwcpConfig {
     pub node_home: Option<PathBuf>,
     /// Folders in it below which there are workspaces.
     pub lendable: Vec<PathBuf>,
+    /// Names and addresses that workspaces are fetched from, beside that of whoever lends them.
+    pub sources: Vec<String>,
     /// Absent: workspaces are lent as archives alone.
     pub sftp: Option<SftpConfig>,
     pub size_max: SizeMax,
@@ -38,6 +40,10 @@ pub struct AwcpConfig {
     pub ttl_max: Duration,
     /// The most that is taken.
     pub access_max: Access,
+    /// For how long the result of one that came in the released dialect is kept at most, whatever its delegator wants.
+    pub retention_max: Duration,
+    /// How long one that came in the released dialect waits for its next round; none does if it is zero.
+    pub round_silence_max: Duration,
     pub waits: Waits,
     /// How often a remote that is at work is asked how it stands: it may have ended and been unable to say so.
     pub ask_every: Duration,
@@ -76,6 +82,8 @@ type FindPeer = dyn Fn(&str) -> Option<KnownPeer> + Send + Sync;
 pub struct KnownPeer {
     /// Of its certificate.
     pub fingerprint: Option<String>,
+    /// Where it is reached.
+    pub url: Option<String>,
     /// What we show it, where the caller names nothing else.
     pub token: Option<String>,
 }
@@ -121,9 +129,11 @@ pub struct SftpConfig {
 }
 
 /// What the executor's processes may touch beside the lent workspace, their own folder and the system's files.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxConfig {
     pub network: bool,
+    /// Whether the executor's own program may run others.
+    pub exec: bool,
     pub read: Vec<PathBuf>,
     pub write: Vec<PathBuf>,
 }
@@ -136,12 +146,15 @@ impl AwcpConfig {
             home,
             mount_root,
             executor: None,
+            sources: Vec::new(),
             sftp: None,
             size_max: SIZE_MAX,
             quota_bytes: 1 << 30,
             taken_max: 5,
             ttl_max: Duration::from_secs(4 * 60 * 60),
             access_max: Access::Rw,
+            retention_max: Duration::from_secs(24 * 60 * 60),
+            round_silence_max: Duration::ZERO,
             waits: Waits::default(),
             ask_every: Duration::from_secs(60),
             audit_age: Duration::from_secs(30 * 24 * 60 * 60),

@@ -8,7 +8,7 @@ use std::{path::Path, time::Duration};
 use archive::{Folder, Journal};
 use domain::{
     Trace,
-    delegation::{DelegationId, HostInput, RemoteInput},
+    delegation::{DelegationId, HostInput, Phase, RemoteInput},
 };
 use engine::{Caller, Engine, Stored, Which};
 use platform::{Guardian, Owner, Tasks, files};
@@ -307,6 +307,15 @@ impl Delegations {
             let _ = handle.view.wait_for(|view| view.state.is_end()).await; // As above.
         }
         self.get(id).await
+    }
+
+    /// Takes back what still waits for its folder, since whoever asked for it has left.
+    pub(crate) async fn cancel_waiting(&self, id: &str) -> Result<(), DelegationError> {
+        if self.get(id).await?.state == Phase::Created {
+            let reason = "whoever asked for it left before the folder was free";
+            self.cancel(id, reason).await?;
+        }
+        Ok(())
     }
 
     /// The words for how workspaces can come here, the best first: for the card, so that hosts know before they ask.

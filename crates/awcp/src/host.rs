@@ -159,6 +159,7 @@ impl HostTask {
         }
         self.perform(first).await;
         self.release().await;
+        self.shown.send_replace(self.record.view());
         while !self.is_over() {
             self.ask = match self.record.machine.phase() {
                 Phase::Running => self

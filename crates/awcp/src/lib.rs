@@ -3,10 +3,12 @@
 //! The machines in `domain` decide; `host` and `remote` own one of them per delegation, keep it and act. `messages` is
 //! what peers say, `router` the way for archives and commands, `driver` lending as an agent.
 
+mod asker;
 mod blocking;
 mod calls;
 mod clock;
 mod config;
+mod conversation;
 mod convert;
 mod delegations;
 mod driver;
@@ -19,6 +21,7 @@ mod lent_repository;
 mod messages;
 mod node;
 mod peer;
+mod reach;
 mod record;
 mod released;
 mod remote;
@@ -39,6 +42,7 @@ pub use delegations::{Create, Delegations, INVITE_RIGHT, RIGHT, Secrets};
 pub use driver::Lending;
 pub use error::DelegationError;
 pub use peer::PeerError;
+pub use reach::Origin;
 pub use record::{DelegationView, Keeping, LogLine, Side, Snapshot, SnapshotStatus};
 pub use released::released_router;
 pub use request::CreateRequest;

@@ -2,7 +2,9 @@
 
 use domain::{
     TRACEPARENT, Trace,
-    delegation::{Code, DelegationId, Ending, Failure, HostInput, Remote, RemoteInput},
+    delegation::{
+        Code, DelegationId, Ending, Failure, HostInput, Phase, Remote, RemoteInput, Waits,
+    },
 };
 use engine::Caller;
 use serde_json::{Value, json};
@@ -13,12 +15,13 @@ use crate::{
     Delegations, calls, clock, convert,
     delegations::{INVITE_RIGHT, RIGHT},
     host::HostTask,
+    reach::{Origin, Whence},
     record::{Dialect, REMOTE_KIND, RemoteRecord, Task},
     remote::{Message as Asked, RemoteEvent},
 };
 
 /// The longest prompt that is taken with an INVITE.
-const PROMPT_MAX: usize = 1024 * 1024;
+pub(crate) const PROMPT_MAX: usize = 1024 * 1024;
 
 /// The longest description: one that has more to say says it in the prompt.
 const DESCRIPTION_MAX: usize = 64 * 1024;
@@ -27,6 +30,8 @@ const DESCRIPTION_MAX: usize = 64 * 1024;
 pub(crate) struct Inviting<'a> {
     pub(crate) caller: &'a Caller,
     pub(crate) dialect: Dialect,
+    /// How long is waited for it.
+    pub(crate) waits: Waits,
     pub(crate) trace: Option<Trace>,
     /// Who has called whom until here.
     pub(crate) chain: Vec<String>,
@@ -37,7 +42,12 @@ impl Delegations {
     ///
     /// The host's messages are known by their caller, the remote's by the secret of the delegation in `awcp_secret`, or
     /// by a caller with the right to delegations.
-    pub async fn handle_message(&self, data: &Value, caller: &Caller) -> Option<Value> {
+    pub async fn handle_message(
+        &self,
+        data: &Value,
+        caller: &Caller,
+        origin: Origin,
+    ) -> Option<Value> {
         let awcp = data.get("awcp")?;
         let id = seed::delegation_id(awcp).unwrap_or_default().to_owned();
         let refuse = |failure: Failure| Some(convert::error(&id, &failure).to_data());
@@ -64,12 +74,13 @@ impl Delegations {
                 let from = Inviting {
                     caller,
                     dialect: Dialect::Seed,
+                    waits: self.node.config().waits,
                     trace,
                     chain: calls::told(data),
                 };
                 self.invited(&known, invite, from).await
             }
-            Message::Start(start) => self.started(&known, start, caller).await,
+            Message::Start(start) => self.started(&known, start, caller, origin).await,
             Message::Error(error) if secret.is_none() && self.node.remote(&known).is_some() => {
                 self.host_failed(&known, convert::failure(error), caller)
                     .await
@@ -153,8 +164,7 @@ impl Delegations {
         }
         let chain = self.node.config().calls.accept(&from.chain);
         let chain = chain.map_err(|refused| Failure::new(Code::Declined, refused.to_string()))?;
-        let (machine, effects) =
-            Remote::new(id.clone(), offer, self.node.config().waits, clock::now());
+        let (machine, effects) = Remote::new(id.clone(), offer, from.waits, clock::now());
         let record = RemoteRecord {
             machine,
             caller: from.caller.name.clone(),
@@ -180,6 +190,7 @@ impl Delegations {
         id: &DelegationId,
         start: seed::Start,
         caller: &Caller,
+        origin: Origin,
     ) -> Result<Value, Failure> {
         let until = clock::parse(&start.lease.expires_at).ok_or_else(|| {
             Failure::new(Code::StartExpired, "the end of the lease cannot be read")
@@ -188,8 +199,36 @@ impl Delegations {
             access: convert::access(start.lease.access_mode),
             until,
         };
-        let ask = Some(RemoteInput::Start(grant));
-        self.ask_remote(id, caller, ask, Some(start.mount)).await
+        let whence = Whence {
+            node: &self.node,
+            caller: &caller.name,
+            origin,
+        };
+        let mount = match self.waits_for_start(id, caller) && clock::now() < grant.until {
+            true => whence.admit(start.mount).await,
+            // What is under way is not looked for again, and still leads nowhere else.
+            false => whence.look_at(&start.mount).await.map(|()| start.mount),
+        };
+        match mount {
+            Ok(mount) => {
+                let ask = Some(RemoteInput::Start(grant));
+                self.ask_remote(id, caller, ask, Some(mount)).await
+            }
+            Err(failure) => {
+                if self.waits_for_start(id, caller) {
+                    let ask = Some(RemoteInput::HostFailed(failure.clone()));
+                    self.ask_remote(id, caller, ask, None).await?;
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// Whether it was accepted for this caller and has not begun.
+    fn waits_for_start(&self, id: &DelegationId, caller: &Caller) -> bool {
+        self.node.remote(id).is_some_and(|handle| {
+            handle.caller == caller.name && handle.view.borrow().state == Phase::Accepted
+        })
     }
 
     /// Ends the work on a delegation whose host cancels the task of that id; whether it is one of that host's.

@@ -17,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use crate::{
     AwcpConfig, Reach,
+    asker::Askers,
     error::chain,
     host::{ARCHIVE, BUNDLE, HostEvent, HostHandle},
     peer::Peers,
@@ -57,6 +58,7 @@ struct Inner {
     /// Held while changes that waited are applied or discarded.
     settling: tokio::sync::Mutex<()>,
     large_bodies: Semaphore,
+    askers: Askers,
 }
 
 /// What this machine has for lending.
@@ -93,6 +95,7 @@ impl Node {
                 taking: tokio::sync::Mutex::default(),
                 settling: tokio::sync::Mutex::default(),
                 large_bodies: Semaphore::new(LARGE_BODIES_MAX),
+                askers: Askers::default(),
             }),
         }
     }
@@ -107,6 +110,10 @@ impl Node {
 
     pub(crate) fn records(&self) -> Records {
         self.inner.engine.records()
+    }
+
+    pub(crate) fn askers(&self) -> &Askers {
+        &self.inner.askers
     }
 
     pub(crate) fn tasks(&self) -> &Tasks {
@@ -280,7 +287,7 @@ impl Node {
         self.config().sandbox.as_ref().map(|sandbox| Sandbox {
             cwd_only: true,
             allow_network: sandbox.network,
-            allow_exec: true,
+            allow_exec: sandbox.exec,
         })
     }
 

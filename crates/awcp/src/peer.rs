@@ -38,6 +38,13 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// How long a card, or the answer to anything but an INVITE, may take.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
+/// How long a connection may be silent, or what was sent over it unanswered, before it is looked at and given up: a network
+/// that was cut tells nobody.
+const SILENCE_MAX: Duration = Duration::from_secs(15);
+
+/// Connections to a peer that are kept without a use: fewer than a question is repeated over dead ones.
+const IDLE_MAX: usize = 2;
+
 /// How long an archive may take: a gigabyte over a slow line.
 const TRANSFER_MAX: Duration = Duration::from_secs(60 * 60);
 
@@ -225,6 +232,9 @@ fn client(fingerprint: Option<&str>) -> Result<Client, String> {
     let builder = || {
         Client::builder()
             .redirect(Policy::none())
+            .pool_max_idle_per_host(IDLE_MAX)
+            .tcp_keepalive(SILENCE_MAX)
+            .tcp_user_timeout(SILENCE_MAX)
             .connect_timeout(CONNECT_MAX)
     };
     let built = match fingerprint {

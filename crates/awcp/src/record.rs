@@ -8,7 +8,7 @@ use domain::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{clock, peer::Home};
+use crate::{clock, conversation::Exchange, peer::Home};
 
 /// Under which the host's side is kept.
 pub(crate) const HOST_KIND: &str = "delegation";
@@ -58,6 +58,9 @@ pub(crate) struct HostRecord {
     /// The round before this one.
     #[serde(default)]
     pub(crate) continues: Option<String>,
+    /// What was said in the rounds before.
+    #[serde(default)]
+    pub(crate) conversation: Vec<Exchange>,
     /// What it belongs to.
     #[serde(default)]
     pub(crate) trace: Option<Trace>,

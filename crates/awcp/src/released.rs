@@ -9,18 +9,18 @@ mod answers;
 mod daemon;
 mod events;
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use axum::{
     Extension, Json, Router,
     body::{Body, to_bytes},
-    extract::{DefaultBodyLimit, State},
+    extract::{ConnectInfo, DefaultBodyLimit, State},
     http::{StatusCode, header::CONNECTION},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use domain::delegation::{Code, DelegationId, Failure, RemoteInput, Transport};
+use domain::delegation::{Code, DelegationId, Failure, RemoteInput, Report, Transport, Waits};
 use engine::{Authenticator, Caller};
 use platform::files;
 use serde_json::{Value, json};
@@ -32,7 +32,8 @@ use wire::awcp::{
 
 use crate::{
     Delegations, convert,
-    messages::Inviting,
+    messages::{Inviting, PROMPT_MAX},
+    reach::Origin,
     record::{Dialect, RemoteRecord},
     remote::RESULT,
     spool,
@@ -43,6 +44,9 @@ const BODY_MAX: usize = 512 * 1024 * 1024;
 
 /// An INVITE with the longest prompt that is taken.
 const STRANGER_MAX: usize = 2 * 1024 * 1024;
+
+/// A result is fetched after its end was told, which takes a moment.
+const RETENTION_MIN: Duration = Duration::from_secs(60);
 
 /// The file into which the workspace is written on its way.
 pub(crate) const ZIPPED: &str = "workspace.zip";
@@ -93,6 +97,7 @@ const BODY_TIME_MAX: Duration = Duration::from_secs(300);
 async fn message(
     State(face): State<Face>,
     caller: Option<Extension<Caller>>,
+    from: Option<Extension<ConnectInfo<SocketAddr>>>,
     body: Body,
 ) -> Response {
     // Whoever shows no token sends nothing large, unless somebody was told to.
@@ -137,16 +142,20 @@ async fn message(
     }
     match message {
         Message::Invite(invite) => face.invited(&known, invite, caller).await,
-        Message::Start(start) => face.started(&known, start).await,
+        Message::Start(start) => {
+            let from = from.map(|Extension(info)| info.0.ip());
+            face.started(&known, start, from.into()).await
+        }
+        Message::Close(_) if face.closed(&known) => Json(released::Ok { ok: true }).into_response(),
         Message::Error(_) | Message::Close(_) => {
             let reason = "the delegator ended it".to_owned();
             face.tell(&known, RemoteInput::Cancel { reason }).await;
             Json(released::Ok { ok: true }).into_response()
         }
-        Message::Continue(_) => {
-            let words = "a delegation ends with its task here; invite again for the next one";
-            refused(&id, &Failure::new(Code::Declined, words))
-        }
+        Message::Continue(next) => match face.continued(&known, next) {
+            Ok(()) => Json(released::Ok { ok: true }).into_response(),
+            Err(words) => refused(&id, &Failure::new(Code::Declined, words)),
+        },
         Message::Accept(_) => {
             let words = "a delegator does not accept";
             refused(&id, &Failure::new(Code::Declined, words))
@@ -187,6 +196,7 @@ impl Face {
             let words = "the name of a resource is letters, digits, - and _";
             return refused(&name, &Failure::new(Code::Declined, words));
         }
+        let invite_retention = invite.retention_ms;
         let invite = seed::Invite {
             version: invite.version,
             delegation_id: name.clone(),
@@ -206,16 +216,25 @@ impl Face {
                 alternatives: Vec::new(),
             }),
         };
+        let retention = self.retention(invite_retention);
         let from = Inviting {
             caller: &caller,
             dialect: Dialect::Released { resources: names },
+            waits: Waits {
+                tell: retention,
+                // Its delegator comes for the result; nobody is told.
+                tell_again: retention,
+                ..self.delegations.node.config().waits
+            },
             trace: None,
             chain: Vec::new(),
         };
         let answer = self.delegations.invited(id, invite, from).await;
         match answer {
             Ok(data) => match seed::Message::from_data(&data) {
-                Ok(seed::Message::Accept(accept)) => Json(accepted(accept)).into_response(),
+                Ok(seed::Message::Accept(accept)) => {
+                    Json(accepted(accept, retention)).into_response()
+                }
                 Ok(seed::Message::Error(error)) => {
                     refuse(&name, &error.code, &error.message, &error.hint)
                 }
@@ -228,7 +247,44 @@ impl Face {
         }
     }
 
-    async fn started(&self, id: &DelegationId, start: released::Start) -> Response {
+    /// Begins the next round, in the words of why not if it does not.
+    fn continued(&self, id: &DelegationId, next: released::Continue) -> Result<(), String> {
+        let ended = "the delegation has ended; invite again for the next task";
+        let handle = self.delegations.node.remote(id).ok_or(ended)?;
+        if handle.view.borrow().state.is_end() {
+            return Err(ended.to_owned());
+        }
+        let rounds = handle
+            .rounds
+            .ok_or("a delegation ends with its task here; invite again for the next one")?;
+        if next.task.prompt.len() > PROMPT_MAX {
+            return Err("the task is too long".to_owned());
+        }
+        let begun = rounds.go_on(next.round, next.task.prompt);
+        begun.map_err(|why| why.to_string())
+    }
+
+    /// What the last round came to, if another one is waited for.
+    fn idle_round(&self, id: &DelegationId) -> Option<Report> {
+        let rounds = self.delegations.node.remote(id)?.rounds?;
+        rounds.watch().borrow().done.clone()
+    }
+
+    /// Ends one that waits for another round, as done.
+    fn closed(&self, id: &DelegationId) -> bool {
+        let handle = self.delegations.node.remote(id);
+        let rounds = handle.and_then(|handle| handle.rounds);
+        rounds.is_some_and(|rounds| rounds.close())
+    }
+
+    /// For how long a result is kept that nobody acknowledges: as long as was asked for, within what is allowed here.
+    fn retention(&self, wanted_ms: Option<u64>) -> Duration {
+        let config = self.delegations.node.config();
+        let wanted = wanted_ms.map_or(config.waits.tell, Duration::from_millis);
+        wanted.max(RETENTION_MIN).min(config.retention_max)
+    }
+
+    async fn started(&self, id: &DelegationId, start: released::Start, origin: Origin) -> Response {
         let name = id.to_string();
         let Some(handle) = self.delegations.node.remote(id) else {
             let words = "there is no delegation of that id here";
@@ -255,7 +311,7 @@ impl Face {
             name: handle.caller.clone(),
             ..Caller::owner()
         };
-        match self.delegations.started(id, start, &caller).await {
+        match self.delegations.started(id, start, &caller, origin).await {
             Ok(data) => match seed::Message::from_data(&data) {
                 Ok(seed::Message::Error(error)) => {
                     refuse(&name, &error.code, &error.message, &error.hint)
@@ -372,13 +428,13 @@ impl Face {
     }
 }
 
-fn accepted(accept: seed::Accept) -> Message {
+fn accepted(accept: seed::Accept, retention: Duration) -> Message {
     let constraints = accept.remote_constraints.unwrap_or_default();
     let profile = constraints.sandbox_profile;
     Message::Accept(released::Accept {
         version: Some(wire::awcp::VERSION.to_owned()),
         delegation_id: accept.delegation_id,
-        retention_ms: None,
+        retention_ms: u64::try_from(retention.as_millis()).ok(),
         executor_work_dir: released::WorkDir {
             path: accept.remote_mount.mount_point,
         },

@@ -3,6 +3,7 @@
 mod acts;
 mod clone;
 mod plane;
+mod rounds;
 mod work;
 
 use std::sync::Arc;
@@ -24,8 +25,9 @@ use crate::{
     record::{DelegationView, Dialect, RemoteRecord, note},
     step::Step,
 };
-pub(crate) use plane::CERTIFICATE;
 use plane::Plane;
+pub(crate) use plane::{CERTIFICATE, way_home_urls};
+pub(crate) use rounds::{Round, Rounds};
 
 /// Messages that wait for one delegation: a peer that repeats itself waits here.
 const MESSAGES_MAX: usize = 64;
@@ -57,6 +59,8 @@ pub(crate) struct RemoteHandle {
     pub(crate) caller: String,
     /// It came in the released dialect, whose workspaces come in one message.
     pub(crate) is_released: bool,
+    /// It may have more than one task.
+    pub(crate) rounds: Option<Arc<Rounds>>,
 }
 
 /// The owner of one machine.
@@ -74,13 +78,22 @@ pub(crate) struct RemoteTask {
     mount: Option<seed::Mount>,
     /// What was brought here, once something was. Steps fill it, one at a time.
     plane: Arc<Mutex<Option<Plane>>>,
+    rounds: Option<Arc<Rounds>>,
 }
 
 impl RemoteTask {
     pub(crate) fn new(node: Node, record: RemoteRecord) -> (Self, RemoteHandle) {
         let (own, events) = mpsc::channel(MESSAGES_MAX);
         let (shown, view) = watch::channel(record.view());
+        let silence_max = node.config().round_silence_max;
+        let rounds = match record.dialect {
+            Dialect::Released { .. } if !silence_max.is_zero() => {
+                Some(Arc::new(Rounds::new(silence_max)))
+            }
+            Dialect::Released { .. } | Dialect::Seed => None,
+        };
         let handle = RemoteHandle {
+            rounds: rounds.clone(),
             events: own.clone(),
             view,
             caller: record.caller.clone(),
@@ -97,6 +110,7 @@ impl RemoteTask {
             asked: Vec::new(),
             mount: None,
             plane: Arc::default(),
+            rounds,
         };
         (task, handle)
     }

@@ -18,7 +18,9 @@ use serde_json::{Value, json};
 use wire::awcp::seed::Message;
 
 use crate::{
-    CreateRequest, DelegationError, Delegations, convert,
+    CreateRequest, DelegationError, Delegations,
+    asker::Asker,
+    convert,
     host::{ARCHIVE, BUNDLE, DELTA, HostEvent, HostHandle},
     peer::PeerError,
     spool::{self, SpoolError},
@@ -262,11 +264,13 @@ async fn create(
     }
     let background = request.background;
     let id = delegations.create(request.into()).await?.to_string();
-    let view = match background {
-        true => delegations.get(&id).await?,
-        false => delegations.wait(&id, WAIT_MAX).await?,
-    };
-    Ok(Json(json!(view)))
+    if background {
+        return Ok(Json(json!(delegations.get(&id).await?)));
+    }
+    let asker = Asker::of(&delegations, &id);
+    let view = delegations.wait(&id, WAIT_MAX).await;
+    asker.was_answered();
+    Ok(Json(json!(view?)))
 }
 
 async fn list(State(delegations): State<Delegations>, caller: Option<Extension<Caller>>) -> Answer {
@@ -289,6 +293,9 @@ struct WaitQuery {
     timeout: Option<u64>,
     /// Answer too when the log has more lines than that.
     beyond: Option<usize>,
+    /// It is the asker's own: one that leaves while it waits for its folder takes it back.
+    #[serde(default)]
+    own: bool,
 }
 
 async fn wait(
@@ -299,11 +306,15 @@ async fn wait(
 ) -> Answer {
     allow(caller)?;
     let limit = wait_limit(query.timeout.map(Duration::from_secs));
+    let asker = query.own.then(|| Asker::of(&delegations, &id));
     let view = match query.beyond {
-        None => delegations.wait(&id, limit).await?,
-        Some(lines) => delegations.wait_beyond(&id, lines, limit).await?,
+        None => delegations.wait(&id, limit).await,
+        Some(lines) => delegations.wait_beyond(&id, lines, limit).await,
     };
-    Ok(Json(json!(view)))
+    if let Some(asker) = asker {
+        asker.was_answered();
+    }
+    Ok(Json(json!(view?)))
 }
 
 async fn audit(

@@ -6,6 +6,7 @@ mod executor_tests;
 mod faces_tests;
 mod git_tests;
 mod hostile_tests;
+mod reach_tests;
 mod released_tests;
 mod restart_tests;
 mod scene;

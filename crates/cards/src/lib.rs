@@ -3,12 +3,16 @@
 
 use std::time::Duration;
 
-use reqwest::{Client, Response, Url, header::ACCEPT};
+use reqwest::{Client, RequestBuilder, Response, Url, header::ACCEPT};
 use serde_json::Value;
 use wire::a2a::{AgentCard, Binding, CARD_PATHS, Version, v03};
 
 /// The largest card.
 const CARD_MAX: usize = 1024 * 1024;
+
+/// How often a card is asked for over connections that turn out to be dead: clients keep them, and a network that was away
+/// takes all of them with it.
+const CONNECTIONS_MAX: u32 = 4;
 
 /// Why there is no card.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,7 +52,7 @@ pub async fn read(
         if let Some(token) = token {
             request = request.bearer_auth(token);
         }
-        let response = request.send().await;
+        let response = ask(&request).await;
         let response = response.map_err(|error| CardError::Unreachable {
             url: place.to_string(),
             why: words(&error),
@@ -69,6 +73,22 @@ pub async fn read(
     }
     let url = url.to_owned();
     Err(CardError::NoCard { url, why })
+}
+
+/// Sends it. Over a connection that died while nobody used it, the same is asked again: a card is only read.
+async fn ask(request: &RequestBuilder) -> Result<Response, reqwest::Error> {
+    let mut asked = 1;
+    loop {
+        let again = request
+            .try_clone()
+            .expect("a request without a body can be repeated");
+        match again.send().await {
+            Err(error) if asked < CONNECTIONS_MAX && !error.is_connect() && !error.is_timeout() => {
+                asked += 1;
+            }
+            answered => return answered,
+        }
+    }
 }
 
 /// An address that can be asked.

@@ -3,6 +3,8 @@
 //!
 //! Folders are landlock's, sockets are seccomp's. What a kernel cannot enforce is an error, never a weaker sandbox.
 
+mod only;
+
 use std::{
     convert::Infallible,
     ffi::{OsStr, OsString},
@@ -16,6 +18,8 @@ use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetError, Scope, path_beneath_rules,
 };
+
+use crate::system::find_program;
 
 /// The first version that knows truncation and renames between folders, without which writing tools break.
 const NEEDED: ABI = ABI::V3;
@@ -67,6 +71,7 @@ const DEVICES: [&str; 7] = [
 const READ: &str = "--read";
 const WRITE: &str = "--write";
 const OFFLINE: &str = "--offline";
+const ALONE: &str = "--alone";
 const END: &str = "--";
 
 /// What a program may touch beside the system's own files, which it may read and run.
@@ -77,6 +82,17 @@ pub struct Sandbox {
     /// Folders it may do anything in.
     pub write: Vec<PathBuf>,
     pub network: Network,
+    pub programs: Programs,
+}
+
+/// Which programs the one in the sandbox may run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Programs {
+    /// The system's, its folders', and what it writes itself.
+    #[default]
+    Any,
+    /// None beside itself: neither it nor what it forks becomes another one.
+    None,
 }
 
 /// Which sockets a program may open. Sockets in the file system are closed either way: the daemon's own is one of them.
@@ -95,6 +111,13 @@ pub enum SandboxError {
     Folders(#[source] RulesetError),
     #[error("could not close the sockets of the sandbox")]
     Sockets(#[source] io::Error),
+    #[error("there is no program {program:?}")]
+    NoProgram { program: OsString },
+    #[error("could not put the name of {program:?} where nobody finds it")]
+    Hide {
+        program: OsString,
+        source: io::Error,
+    },
     #[error("the sandbox was asked for in words that are none: {words:?}")]
     Words { words: Vec<OsString> },
     #[error("could not become {program:?}")]
@@ -110,7 +133,7 @@ pub fn is_available() -> bool {
 }
 
 impl Sandbox {
-    /// The arguments with which [`become_program`] runs `program` in this sandbox.
+    /// The arguments with which [`become_program`] runs `program` in this sandbox. One that is to be alone is named by its path.
     pub fn arguments(&self, program: &OsStr, args: &[OsString]) -> Vec<OsString> {
         let mut words = Vec::new();
         let paths = self.read.iter().map(|path| (READ, path));
@@ -119,6 +142,9 @@ impl Sandbox {
         }
         if self.network == Network::None {
             words.push(OFFLINE.into());
+        }
+        if self.programs == Programs::None {
+            words.push(ALONE.into());
         }
         words.extend([END.into(), program.to_owned()]);
         words.extend_from_slice(args);
@@ -136,6 +162,7 @@ impl Sandbox {
             rest = after;
             match word.to_str()? {
                 OFFLINE => sandbox.network = Network::None,
+                ALONE => sandbox.programs = Programs::None,
                 END => break,
                 word @ (READ | WRITE) => {
                     let (path, after) = rest.split_first()?;
@@ -152,8 +179,9 @@ impl Sandbox {
         (!rest.is_empty()).then_some((sandbox, rest))
     }
 
-    /// Enters it, with this thread and everything it starts from now on.
-    fn enter(&self) -> Result<(), SandboxError> {
+    /// Enters it, with this thread and everything it starts from now on. The name at that address may be run, if it is one that
+    /// runs no other.
+    fn enter(&self, only: Option<&only::Hidden>) -> Result<(), SandboxError> {
         let read = AccessFs::from_read(KNOWN);
         let all = AccessFs::from_all(KNOWN);
         let rules = ruleset().map_err(SandboxError::Unsupported)?;
@@ -165,7 +193,8 @@ impl Sandbox {
             .and_then(|rules| rules.add_rules(path_beneath_rules(&self.write, all)))
             .and_then(landlock::RulesetCreated::restrict_self);
         status.map_err(SandboxError::Folders)?;
-        sockets::close(self.network).map_err(SandboxError::Sockets)
+        let only = only.map(|hidden| hidden.address);
+        sockets::close(self.network, only).map_err(SandboxError::Sockets)
     }
 }
 
@@ -187,15 +216,36 @@ pub fn become_program(words: &[OsString]) -> Result<Infallible, SandboxError> {
     let (program, args) = line
         .split_first()
         .expect("a line that is read names a program");
-    sandbox.enter()?;
-    let source = Command::new(program).args(args).exec();
+    let source = match sandbox.programs {
+        Programs::Any => {
+            sandbox.enter(None)?;
+            Command::new(program).args(args).exec()
+        }
+        Programs::None => {
+            let hidden = hide(program)?;
+            sandbox.enter(Some(&hidden))?;
+            hidden.become_it(program, args)
+        }
+    };
     Err(SandboxError::Become {
         program: program.clone(),
         source,
     })
 }
 
-/// Which sockets can be made, decided by the kernel at each call.
+/// The name of the program where the filter alone knows it. It is looked for before anything is closed.
+fn hide(program: &OsStr) -> Result<only::Hidden, SandboxError> {
+    // Where it is to be found is known to whoever starts it.
+    let found = find_program(program, OsStr::new("")).ok_or_else(|| SandboxError::NoProgram {
+        program: program.to_owned(),
+    })?;
+    only::Hidden::put(&found).map_err(|source| SandboxError::Hide {
+        program: program.to_owned(),
+        source,
+    })
+}
+
+/// Which sockets can be made and which programs run, decided by the kernel at each call.
 mod sockets {
     use std::io;
 
@@ -218,6 +268,7 @@ mod sockets {
     const NUMBER: u32 = 0;
     const ARCH: u32 = 4;
     const FIRST: u32 = 16;
+    const FIRST_HIGH: u32 = FIRST + 4;
 
     const DENIED: u32 = SECCOMP_RET_ERRNO | libc::EACCES as u32;
     const ABSENT: u32 = SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
@@ -256,7 +307,8 @@ mod sockets {
 
     /// Pairs of sockets that are born connected are no way out and stay. A ring that could make sockets behind the
     /// filter's back is absent.
-    fn filter(network: Network) -> Vec<sock_filter> {
+    /// With an address, a program is run only by the call that names it there.
+    fn filter(network: Network, only: Option<u64>) -> Vec<sock_filter> {
         let mut filter = vec![
             load(ARCH),
             when(BPF_JEQ, ARCHITECTURE, 1, 0),
@@ -266,9 +318,25 @@ mod sockets {
             answer(DENIED),
             when(BPF_JEQ, number(libc::SYS_io_uring_setup), 0, 1),
             answer(ABSENT),
+        ];
+        if let Some(address) = only {
+            let half = |bits: u64| u32::try_from(bits & u64::from(u32::MAX)).expect("it is cut");
+            filter.extend([
+                when(BPF_JEQ, number(libc::SYS_execveat), 0, 1),
+                answer(DENIED),
+                when(BPF_JEQ, number(libc::SYS_execve), 0, 6),
+                load(FIRST),
+                when(BPF_JEQ, half(address), 0, 3),
+                load(FIRST_HIGH),
+                when(BPF_JEQ, half(address >> 32), 0, 1),
+                answer(SECCOMP_RET_ALLOW),
+                answer(DENIED),
+            ]);
+        }
+        filter.extend([
             when(BPF_JEQ, number(libc::SYS_socket), 1, 0),
             answer(SECCOMP_RET_ALLOW),
-        ];
+        ]);
         if network == Network::Internet {
             filter.extend([
                 load(FIRST),
@@ -287,8 +355,8 @@ mod sockets {
         unsafe_code,
         reason = "The filter is handed to the kernel as a pointer."
     )]
-    pub(super) fn close(network: Network) -> io::Result<()> {
-        let mut filter = filter(network);
+    pub(super) fn close(network: Network, only: Option<u64>) -> io::Result<()> {
+        let mut filter = filter(network, only);
         let program = sock_fprog {
             len: u16::try_from(filter.len()).expect("the filter is short"),
             filter: filter.as_mut_ptr(),

@@ -9,7 +9,7 @@ const WORDS: &str = "SANDBOX_TEST_WORDS";
 
 /// Runs a shell's script in the sandbox; tells what it printed and whether it succeeded.
 fn run(sandbox: &Sandbox, script: &str) -> (String, bool) {
-    let words = sandbox.arguments(OsStr::new("sh"), &["-c".into(), script.into()]);
+    let words = sandbox.arguments(OsStr::new("/bin/sh"), &["-c".into(), script.into()]);
     let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
     let output = Process::new(std::env::current_exe().unwrap())
         .args([
@@ -122,6 +122,49 @@ fn sockets_are_closed_unless_the_internet_is_allowed_and_those_in_files_always()
 }
 
 #[test]
+fn a_program_that_is_alone_runs_no_other_one_whatever_it_tries() {
+    if skipped() {
+        return;
+    }
+    let mine = tempfile::tempdir().unwrap();
+    let copy = mine.path().join("true");
+    std::fs::copy("/bin/true", &copy).unwrap();
+    let alone = Sandbox {
+        write: vec![mine.path().to_owned()],
+        network: Network::Internet,
+        programs: Programs::None,
+        ..Sandbox::default()
+    };
+    let (text, done) = run(&alone, "cd /; (echo forked); echo works");
+    assert!(
+        done && text.contains("forked") && text.contains("works"),
+        "{text}"
+    );
+    let shown = copy.display();
+    for script in [
+        "exec /bin/true".to_owned(),
+        "/bin/true".to_owned(),
+        "exec sh -c true".to_owned(),
+        format!("exec {shown}"),
+        format!("exec /lib64/ld-linux-x86-64.so.2 {shown}"),
+        format!("exec /lib/ld-linux-aarch64.so.1 {shown}"),
+        // The name of the program itself opens nothing either.
+        "exec \"$0\" -c true".to_owned(),
+    ] {
+        let (text, done) = run(&alone, &script);
+        assert!(!done, "{script}: {text}");
+    }
+    let any = Sandbox {
+        programs: Programs::Any,
+        ..alone
+    };
+    for script in ["exec /bin/true".to_owned(), format!("exec {shown}")] {
+        let (text, done) = run(&any, &script);
+        assert!(done, "{script}: {text}");
+    }
+}
+
+#[test]
 fn words_that_describe_no_sandbox_are_refused() {
     for words in [
         &[][..],
@@ -137,6 +180,7 @@ fn words_that_describe_no_sandbox_are_refused() {
         read: vec!["/a".into()],
         write: vec!["/--".into()],
         network: Network::None,
+        programs: Programs::None,
     };
     let words = sandbox.arguments(OsStr::new("p"), &["--read".into()]);
     let (read, line) = Sandbox::parse(&words).unwrap();

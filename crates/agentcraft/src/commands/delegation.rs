@@ -55,9 +55,11 @@ fn follow(
         return done(created, id, id, format, screen);
     }
     if format == Format::Table {
-        screen.note(&format!("lent as {id}; Ctrl-C leaves it running"))?;
+        screen.note(&format!(
+            "lent as {id}; Ctrl-C takes it back while it waits for its folder, and leaves it running afterwards"
+        ))?;
     }
-    let end = wait(node, id, format, screen)?;
+    let end = wait(node, id, Whose::Own, format, screen)?;
     show_end(node, &end, format, screen)
 }
 
@@ -80,7 +82,8 @@ pub(super) fn run(
             }
         }
         DelegationCommand::Watch(arguments) => {
-            let end = wait(&node, &arguments.id, arguments.output.format, screen)?;
+            let format = arguments.output.format;
+            let end = wait(&node, &arguments.id, Whose::Anybody, format, screen)?;
             show_end(&node, &end, arguments.output.format, screen)?;
         }
         DelegationCommand::Diff(arguments) => {
@@ -197,12 +200,27 @@ fn show_audit(audit: &Value, format: Format, screen: &mut Screen) -> Result<(), 
     Ok(())
 }
 
+/// Whose delegation is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// This command has asked for it.
+    Own,
+    Anybody,
+}
+
 /// Asks until the delegation is over, and tells people what happens meanwhile.
-fn wait(node: &Node, id: &str, format: Format, screen: &mut Screen) -> Result<Value, CommandError> {
+fn wait(
+    node: &Node,
+    id: &str,
+    whose: Whose,
+    format: Format,
+    screen: &mut Screen,
+) -> Result<Value, CommandError> {
     let mut told = 0;
+    let own = whose == Whose::Own;
     loop {
         let question = format!(
-            "/delegations/{}/wait?timeout={WAIT_SECS}&beyond={told}",
+            "/delegations/{}/wait?timeout={WAIT_SECS}&beyond={told}&own={own}",
             segment(id)
         );
         let seen = node.get(&question)?;

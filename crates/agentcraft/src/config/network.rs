@@ -3,9 +3,12 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
+    num::NonZeroU64,
     path::PathBuf,
+    time::Duration,
 };
 
+use awcp::AwcpConfig;
 use domain::Name;
 use serde::Deserialize;
 
@@ -66,17 +69,81 @@ pub(crate) struct Lending {
     pub(crate) sftp_host: Option<String>,
     /// What holds the executor's processes; without the table nothing does.
     pub(crate) sandbox: Option<LendingSandbox>,
+    /// Names and addresses that lent folders are fetched from, beside that of whoever lends them.
+    pub(crate) sources: Vec<String>,
+    /// The largest folder that is lent: all of it, how many files, one file.
+    pub(crate) size_mib: Option<u64>,
+    pub(crate) files: Option<u64>,
+    pub(crate) file_mib: Option<u64>,
+    /// By how much a lent folder may grow, unless its delegation says otherwise.
+    pub(crate) quota_mib: Option<u64>,
+    /// Folders that are taken at once.
+    pub(crate) taken: Option<usize>,
+    /// The longest lease that is taken.
+    pub(crate) lease_minutes: Option<NonZeroU64>,
+    /// How long a delegator of the released dialect may take until its next round; each task ends its delegation if it is 0.
+    pub(crate) round_minutes: Option<u64>,
+    /// For how long a result is kept at most that its delegator fetches later.
+    pub(crate) result_hours: Option<u64>,
+}
+
+impl Lending {
+    /// Puts what is set in the place of the usual limits.
+    pub(crate) fn limit(&self, config: &mut AwcpConfig) {
+        let size = &mut config.size_max;
+        set(&mut size.bytes, self.size_mib.map(mib));
+        set(&mut size.files, self.files);
+        set(&mut size.file_bytes, self.file_mib.map(mib));
+        set(&mut config.quota_bytes, self.quota_mib.map(mib));
+        set(&mut config.taken_max, self.taken);
+        let minutes = |count: NonZeroU64| seconds(count.get(), 60);
+        set(&mut config.ttl_max, self.lease_minutes.map(minutes));
+        let rounds = self.round_minutes.map(|count| seconds(count, 60));
+        set(&mut config.round_silence_max, rounds);
+        let hours = self.result_hours.map(|count| seconds(count, 60 * 60));
+        set(&mut config.retention_max, hours);
+    }
+}
+
+fn set<T>(limit: &mut T, chosen: Option<T>) {
+    if let Some(chosen) = chosen {
+        *limit = chosen;
+    }
+}
+
+fn mib(count: u64) -> u64 {
+    count.saturating_mul(1 << 20)
+}
+
+/// A year is as good as for ever, and moments beyond it can be reckoned with.
+const TIME_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+fn seconds(count: u64, each: u64) -> Duration {
+    Duration::from_secs(count.saturating_mul(each)).min(TIME_MAX)
 }
 
 /// What the executor may touch beside the lent folder, its own and the system's files.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct LendingSandbox {
     pub(crate) network: bool,
+    /// Whether its program may run others.
+    pub(crate) exec: bool,
     /// Folders that it may read and run programs of.
     pub(crate) read: Vec<PathBuf>,
     /// Folders that it may write to.
     pub(crate) write: Vec<PathBuf>,
+}
+
+impl Default for LendingSandbox {
+    fn default() -> Self {
+        Self {
+            network: false,
+            exec: true,
+            read: Vec::new(),
+            write: Vec::new(),
+        }
+    }
 }
 
 /// Whom the node believes.
@@ -328,6 +395,33 @@ mod tests {
         }
         let wrong = resolve("webhooks = \"everywhere\"", None).unwrap_err();
         assert!(wrong.contains("anywhere"), "{wrong}");
+    }
+
+    #[test]
+    fn limits_of_lending_are_those_of_the_settings() {
+        let usual = || AwcpConfig::new(PathBuf::from("/l"), PathBuf::from("/m"), "http://h");
+        let mut config = usual();
+        Lending::default().limit(&mut config);
+        assert_eq!(format!("{config:?}"), format!("{:?}", usual()));
+        let text = "size_mib = 2\nfiles = 3\nfile_mib = 1\nquota_mib = 0\ntaken = 4\n\
+                    lease_minutes = 5\nround_minutes = 6\nresult_hours = 7\n";
+        let settings: Lending = toml::from_str(text).unwrap();
+        settings.limit(&mut config);
+        let size = config.size_max;
+        assert_eq!(
+            (size.bytes, size.files, size.file_bytes),
+            (2 << 20, 3, 1 << 20)
+        );
+        assert_eq!((config.quota_bytes, config.taken_max), (0, 4));
+        assert_eq!(config.ttl_max, Duration::from_secs(300));
+        assert_eq!(config.round_silence_max, Duration::from_secs(360));
+        assert_eq!(config.retention_max, Duration::from_secs(7 * 3600));
+        for wrong in ["lease_minutes = 0", "taken = -1", "size_mib = \"big\""] {
+            assert!(toml::from_str::<Lending>(wrong).is_err(), "{wrong}");
+        }
+        let far: Lending = toml::from_str("lease_minutes = 9000000000000000000").unwrap();
+        far.limit(&mut config);
+        assert_eq!(config.ttl_max, TIME_MAX);
     }
 
     #[test]

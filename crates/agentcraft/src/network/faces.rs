@@ -191,6 +191,8 @@ impl Faces<'_> {
             &self.public_url(listener),
         );
         config.executor = settings.executor.clone();
+        config.sources = settings.sources.clone();
+        settings.limit(&mut config);
         config.environment = self.config.environment.clone();
         config.fingerprint = listener.fingerprint().map(str::to_owned);
         config.known_peers = self.endpoints.known_peers();
@@ -204,6 +206,7 @@ impl Faces<'_> {
         config.lendable = vec![self.config.instances_dir.clone(), home.join("lent")];
         config.sandbox = settings.sandbox.as_ref().map(|sandbox| SandboxConfig {
             network: sandbox.network,
+            exec: sandbox.exec,
             read: sandbox.read.clone(),
             write: sandbox.write.clone(),
         });

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use awcp::{CreateRequest, DelegationError, Delegations, Lending};
+use awcp::{CreateRequest, DelegationError, Delegations, Lending, Origin};
 use engine::Caller;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -34,7 +34,8 @@ async fn answer(delegations: &Delegations, call: LendingCall) -> Result<Value, L
             shown(delegations.get(&id).await)
         }
         LendingCall::Message(data) => {
-            let said = delegations.handle_message(&data, &Caller::owner()).await;
+            let said = delegations.handle_message(&data, &Caller::owner(), Origin::Owner);
+            let said = said.await;
             let other = "it holds no message of lending, which is an object under `awcp`";
             said.ok_or_else(|| LendingRefusal::parameter("message", other))
         }

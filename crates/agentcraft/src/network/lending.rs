@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use a2a::{AWCP_URI, Extension, ExtensionCall, ExtensionFuture};
-use awcp::Delegations;
+use awcp::{Delegations, Origin};
 use serde_json::{Value, json};
 use wire::a2a::{AgentExtension, Message, Part};
 
@@ -41,7 +41,9 @@ impl Extension for LentWorkspaces {
     ) -> ExtensionFuture<'a, Option<Vec<Part>>> {
         Box::pin(async move {
             let data = message_data(message)?;
-            let reply = self.delegations.handle_message(&data, &call.caller).await?;
+            let (caller, origin) = (&call.caller, Origin::from(call.from));
+            let reply = self.delegations.handle_message(&data, caller, origin);
+            let reply = reply.await?;
             Some(vec![Part::data(reply)])
         })
     }

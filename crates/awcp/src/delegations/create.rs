@@ -112,7 +112,7 @@ impl Delegations {
         let description = create
             .description
             .unwrap_or_else(|| create.prompt.lines().next().unwrap_or_default().to_owned());
-        let record = HostRecord {
+        let mut record = HostRecord {
             machine,
             peer_url: create.peer_url,
             token: create.token,
@@ -131,11 +131,15 @@ impl Delegations {
             keeping: create.keeping,
             snapshot: None,
             continues: create.continues,
+            conversation: Vec::new(),
             trace: Some(create.trace.unwrap_or_else(new_trace)),
             chain: create.chain,
             lends_secrets: create.secrets == Secrets::Lend,
             facing,
         };
+        if let Some(before) = &record.continues {
+            record.conversation = self.host_record(before).await?.conversation();
+        }
         let records = self.node.records();
         let keep = engine::Keep::Live;
         records

@@ -90,8 +90,8 @@ impl HostTask {
 
     fn send_invite(&self) {
         let offer = self.record.machine.offer().clone();
-        let task = &self.record.task;
-        let invite = convert::invite(&self.id(), &offer, &task.description, &task.prompt);
+        let (description, prompt) = (&self.record.task.description, self.record.prompt());
+        let invite = convert::invite(&self.id(), &offer, description, &prompt);
         let limit = self.node.config().waits.accept;
         self.talk(invite, limit, |answer| match answer {
             Some(seed::Message::Accept(accept)) => match convert::acceptance(accept) {
@@ -195,9 +195,9 @@ impl HostTask {
     /// Asks a remote that is at work how it stands, by inviting it again: one that has ended says how, and one that has forgotten
     /// it accepts anew.
     pub(super) fn ask_remote(&self) {
-        let task = &self.record.task;
         let offer = self.record.machine.offer().clone();
-        let invite = convert::invite(&self.id(), &offer, &task.description, &task.prompt);
+        let (description, prompt) = (&self.record.task.description, self.record.prompt());
+        let invite = convert::invite(&self.id(), &offer, description, &prompt);
         let (own, voice) = (self.own.clone(), self.voice());
         self.node.tasks().spawn(|stop| async move {
             let answer = tokio::select! { biased;

@@ -104,8 +104,19 @@ pub(super) async fn result(State(face): State<Face>, Path(id): Path<String>) -> 
         face.delegations.node.config().access_max,
     );
     let brings = (offered, allowed) == (Access::Rw, Access::Rw);
+    let idle = face.idle_round(known);
     let answer = match record.machine.ending() {
-        None => empty,
+        None => match idle {
+            None => empty,
+            // As it is after the last round that is done.
+            Some(report) => ResultAnswer {
+                status: ResultStatus::Completed,
+                summary: Some(report.summary),
+                highlights: Some(report.highlights),
+                snapshot_base64: snapshot,
+                ..empty
+            },
+        },
         // Without what was changed it would say that nothing was.
         Some(Ending::Completed(_)) if brings && snapshot.is_none() => {
             return not_found().into_response();

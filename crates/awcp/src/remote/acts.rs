@@ -8,19 +8,27 @@ use wire::awcp::seed;
 use super::{
     RemoteEvent, RemoteTask,
     plane::{Bringing, Plane},
+    rounds::{Between, Rounds},
     work,
 };
 use crate::{clock, convert, error::chain, host::earlier, node::Node, record::note};
 
 /// The agent works as long as there is something to work in.
 async fn work_in(
-    plane: &Plane,
+    (plane, access): (&Plane, Access),
     node: &Node,
     task: work::Task,
+    rounds: Option<&Rounds>,
     stop: &CancellationToken,
 ) -> RemoteInput {
     let stop = stop.child_token();
-    let mut working = std::pin::pin!(work::work(node, plane.place(), task, &stop));
+    let between = rounds.map(|rounds| Between {
+        rounds,
+        plane,
+        access,
+    });
+    let working = work::work(node, plane.place(), task, between.as_ref(), &stop);
+    let mut working = std::pin::pin!(working);
     let worked = tokio::select! { biased;
         worked = &mut working => worked,
         () = plane.lost() => {
@@ -164,9 +172,12 @@ impl RemoteTask {
             chain: self.record.chain.clone(),
         };
         note(&mut self.record.log, "the task has begun".to_owned());
+        let (access, rounds) = (self.access(), self.rounds.clone());
         self.step.begin(self.node.tasks(), |stop| async move {
             let input = match plane.lock().await.as_ref() {
-                Some(plane) => work_in(plane, &node, task, &stop).await,
+                Some(plane) => {
+                    work_in((plane, access), &node, task, rounds.as_deref(), &stop).await
+                }
                 None => {
                     let words = "the workspace is gone";
                     RemoteInput::TaskFailed(Failure::new(Code::MountFailed, words))
@@ -176,13 +187,14 @@ impl RemoteTask {
         });
     }
 
+    fn access(&self) -> Access {
+        let lease = self.record.machine.lease();
+        lease.map_or(Access::Ro, |lease| lease.access)
+    }
+
     fn flush(&mut self) {
         let (plane, own) = (self.plane.clone(), self.own.clone());
-        let access = self
-            .record
-            .machine
-            .lease()
-            .map_or(Access::Ro, |lease| lease.access);
+        let access = self.access();
         self.step.begin(self.node.tasks(), |stop| async move {
             let flushed = match plane.lock().await.as_ref() {
                 Some(plane) => tokio::select! { biased;

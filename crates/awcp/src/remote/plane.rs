@@ -1,6 +1,9 @@
 //! A lent workspace at the remote: unpacked, cloned or mounted, and everything written brought home.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
 
 use archive::{ArchiveError, Checksum, Delta, Folder, Limits, Manifest, everything};
 use domain::delegation::{Access, Code, DelegationId, Failure};
@@ -24,12 +27,15 @@ use crate::{
 /// The option of START that names the host's certificate.
 pub(crate) const CERTIFICATE: &str = "certificate";
 
+/// For how long a host that was there at START is looked for when it is gone before its workspace is here.
+const FETCH_AGAIN_MAX: Duration = Duration::from_secs(60);
+
 const FETCHED: &str = "workspace.tar.zst";
 const BUNDLE: &str = "workspace.bundle";
 const DELTA: &str = "delta.tar.zst";
 
 /// For how long listings of a mount are believed: builds ask for the same file many times.
-const CACHE: std::time::Duration = std::time::Duration::from_secs(1);
+const CACHE: Duration = Duration::from_secs(1);
 
 /// A workspace that is here.
 #[derive(Debug)]
@@ -84,6 +90,14 @@ pub(super) fn way_home(mount: &seed::Mount) -> Option<WayHome> {
             .or_else(|| convert::token(mount.credential.as_ref()))?,
         certificate: option(mount, CERTIFICATE),
     })
+}
+
+/// Where START wants to hear how it went, and to be sent changes.
+pub(crate) fn way_home_urls(mount: &seed::Mount) -> Vec<String> {
+    ["reply_url", "delta_url"]
+        .iter()
+        .filter_map(|name| option(mount, name))
+        .collect()
 }
 
 fn option(mount: &seed::Mount, name: &str) -> Option<String> {
@@ -162,7 +176,7 @@ impl Bringing {
         };
         let (peers, max) = (self.node.peers(), limits(&self.node).bytes);
         let into = (stage.as_path(), name);
-        let fetching = persist(&self.node, || {
+        let fetching = persist_for(&self.node, FETCH_AGAIN_MAX, || {
             peers.fetch(home, into, max, self.node.tasks())
         });
         tokio::select! { biased;
@@ -357,9 +371,12 @@ impl Plane {
                 return Err(Failure::new(Code::TaskFailed, "a result has no place"));
             };
             let name = name.to_string_lossy();
-            let file = spool::create(root, &name).map_err(|error| failed(&error))?;
+            // Somebody may still fetch that of the round before.
+            let packing = format!("{name}.new");
+            let file = spool::create(root, &packing).map_err(|error| failed(&error))?;
             let packed = archive::pack_zip(&folders, &everything, &limits, file);
-            packed.map(drop).map_err(|error| failed(&error))
+            packed.map(drop).map_err(|error| failed(&error))?;
+            spool::replace(root, &packing, &name).map_err(|error| failed(&error))
         });
         packing.await.unwrap_or_else(|error| Err(not_done(&error)))
     }
@@ -428,13 +445,29 @@ impl Plane {
 }
 
 /// Tries until a host that is away for a while is there again. It is the lease that ends this, by stopping the step.
-async fn persist<T, F>(node: &Node, mut attempt: impl FnMut() -> F) -> Result<T, PeerError>
+async fn persist<T, F>(node: &Node, attempt: impl FnMut() -> F) -> Result<T, PeerError>
 where
     F: Future<Output = Result<T, PeerError>>,
 {
+    persist_for(node, Duration::MAX, attempt).await
+}
+
+/// The same, until it has been away for so long.
+async fn persist_for<T, F>(
+    node: &Node,
+    limit: Duration,
+    mut attempt: impl FnMut() -> F,
+) -> Result<T, PeerError>
+where
+    F: Future<Output = Result<T, PeerError>>,
+{
+    let mut away_since = None;
     loop {
         match attempt().await {
             Err(error @ PeerError::Unreachable { .. }) => {
+                if away_since.get_or_insert_with(Instant::now).elapsed() >= limit {
+                    return Err(error);
+                }
                 tracing::debug!(%error, "a host is asked again");
                 tokio::time::sleep(node.config().waits.tell_again).await;
             }

@@ -7,7 +7,7 @@ use domain::{
     delegation::{Code, Failure, Report},
     lifecycle::{Force, LaunchMode, WorkspacePolicy},
     session::WhenBusy,
-    turn::{Dialect, Raw, Stop, TurnId},
+    turn::{Dialect, Raw, Stop},
 };
 use engine::{
     Clash, Confinement, Create, CreateSession, Engine, EngineError, NativeOpen, NativeSession,
@@ -16,6 +16,7 @@ use engine::{
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::rounds::Between;
 use crate::{error::chain, node::Node};
 
 /// How long a turn that was cancelled has to end by itself before its agent is ended.
@@ -36,11 +37,12 @@ pub(super) struct Place {
     pub(super) root: PathBuf,
 }
 
-/// Carries the task out. When it returns, nothing of the agent is left.
+/// Carries the task out, and those of the rounds after it. When it returns, nothing of the agent is left.
 pub(super) async fn work(
     node: &Node,
     Place { cwd, root }: Place,
     task: Task,
+    between: Option<&Between<'_>>,
     stop: &CancellationToken,
 ) -> Result<Report, Failure> {
     let engine = node.engine();
@@ -70,20 +72,22 @@ pub(super) async fn work(
         .await
         .map_err(|error| failed(&error))?;
     let outcome = match is_confined(node, &name) {
-        true => {
-            let calls = &node.config().calls;
-            let _entered = calls.enter(name.as_str(), &task.prompt, &task.chain);
-            turn(engine, &name, cwd, task, stop).await
-        }
-        false => Err(EngineError::NotStarted { name: name.clone() }),
+        true => rounds(node, (&name, cwd), task, between, stop).await,
+        false => Err(failed(&EngineError::NotStarted { name: name.clone() })),
     };
     let destroyed = engine.destroy(name.as_str(), Force::Yes).await;
     if let Err(error) = destroyed {
         tracing::warn!(agent = %name, error = %chain(&error), "an agent of a lent workspace is left");
     }
-    let cancelled = || Failure::new(Code::Cancelled, "the task was cancelled");
-    let outcome = outcome.map_err(|error| failed(&error))?;
-    let outcome = outcome.ok_or_else(cancelled)?;
+    outcome
+}
+
+fn cancelled() -> Failure {
+    Failure::new(Code::Cancelled, "the task was cancelled")
+}
+
+/// What a turn came to, as the host hears it.
+fn report(outcome: TurnOutcome) -> Result<Report, Failure> {
     match outcome.stop {
         Stop::EndTurn | Stop::MaxTokens | Stop::MaxTurnRequests => Ok(Report {
             summary: outcome.text,
@@ -112,6 +116,7 @@ fn confinement(node: &Node, cwd: PathBuf, root: PathBuf) -> Confinement {
         read: sandbox.read.clone(),
         write: sandbox.write.clone(),
         network: sandbox.network,
+        exec: sandbox.exec,
     });
     Confinement {
         environment: git_settings(),
@@ -138,39 +143,73 @@ fn git_settings() -> BTreeMap<String, String> {
     variables
 }
 
-/// A turn from its agent's start to its end; nothing if it was stopped on the way.
+/// One conversation from its agent's start to the end of its last turn.
+async fn rounds(
+    node: &Node,
+    (name, cwd): (&Name, PathBuf),
+    mut task: Task,
+    between: Option<&Between<'_>>,
+    stop: &CancellationToken,
+) -> Result<Report, Failure> {
+    let engine = node.engine();
+    let session = tokio::select! { biased;
+        // Whoever comes up slowly is not waited for: the agent is destroyed with whatever it was doing.
+        () = stop.cancelled() => return Err(cancelled()),
+        begun = begin(engine, name, cwd) => begun.map_err(|error| failed(&error))?,
+    };
+    loop {
+        let calls = &node.config().calls;
+        let entered = calls.enter(name.as_str(), &task.prompt, &task.chain);
+        let outcome = turn(engine, &session, &task, stop).await;
+        drop(entered);
+        let outcome = outcome.map_err(|error| failed(&error))?;
+        let report = report(outcome.ok_or_else(cancelled)?)?;
+        let next = match between {
+            None => None,
+            Some(between) => between.next(&report, stop).await?,
+        };
+        match next {
+            None => return Ok(report),
+            Some(prompt) => task.prompt = prompt,
+        }
+    }
+}
+
+/// A turn; nothing if it was stopped on the way.
 async fn turn(
     engine: &Engine,
-    name: &Name,
-    cwd: PathBuf,
-    task: Task,
+    session: &str,
+    task: &Task,
     stop: &CancellationToken,
 ) -> Result<Option<TurnOutcome>, EngineError> {
-    let (session, turn) = tokio::select! { biased;
-        // Whoever comes up slowly is not waited for: the agent is destroyed with whatever it was doing.
-        () = stop.cancelled() => return Ok(None),
-        begun = begin(engine, name, cwd, task) => begun?,
-    };
     let sessions = engine.sessions();
+    let prompt = Prompt {
+        text: task.prompt.clone(),
+        options: TurnOptions {
+            trace: task.trace,
+            ..TurnOptions::default()
+        },
+        when_busy: WhenBusy::Queue,
+        by: None,
+    };
+    let turn = tokio::select! { biased;
+        () = stop.cancelled() => return Ok(None),
+        turn = sessions.prompt(session, prompt) => turn?,
+    };
     tokio::select! { biased;
         () = stop.cancelled() => {}
-        outcome = sessions.outcome(&session, turn, 1) => return outcome.map(Some),
+        outcome = sessions.outcome(session, turn, 1) => return outcome.map(Some),
     }
-    sessions.cancel(&session).await?;
-    let ending = sessions.outcome(&session, turn, 1);
+    sessions.cancel(session).await?;
+    let ending = sessions.outcome(session, turn, 1);
     match tokio::time::timeout(CANCEL_GRACE, ending).await {
         Ok(outcome) => outcome.map(Some),
         Err(_) => Ok(None),
     }
 }
 
-/// Starts the agent, opens its session and gives it the task.
-async fn begin(
-    engine: &Engine,
-    name: &Name,
-    cwd: PathBuf,
-    task: Task,
-) -> Result<(String, TurnId), EngineError> {
+/// Starts the agent and opens its session.
+async fn begin(engine: &Engine, name: &Name, cwd: PathBuf) -> Result<String, EngineError> {
     if let Err(EngineError::NotStarted { .. }) = engine.sessions().driver(name) {
         engine.start(name.as_str()).await?;
     }
@@ -193,18 +232,7 @@ async fn begin(
         resume: None,
     };
     let sessions = engine.sessions();
-    let session = sessions.create_native(session).await?.session_id;
-    let prompt = Prompt {
-        text: task.prompt,
-        options: TurnOptions {
-            trace: task.trace,
-            ..TurnOptions::default()
-        },
-        when_busy: WhenBusy::Queue,
-        by: None,
-    };
-    let turn = sessions.prompt(&session, prompt).await?;
-    Ok((session, turn))
+    Ok(sessions.create_native(session).await?.session_id)
 }
 
 fn failed(error: &EngineError) -> Failure {

@@ -16,7 +16,7 @@ use domain::delegation::{Access, Code, Ending, Phase, Transport};
 use engine::{Caller, JournalQuery, Rights};
 use serde_json::{Value, json};
 
-use super::scene::{PATIENCE, Scene, create, load, names, read};
+use super::scene::{HERE, PATIENCE, Scene, create, load, names, read};
 use crate::{AwcpConfig, Create};
 
 async fn two() -> (Scene, Scene) {
@@ -236,7 +236,7 @@ async fn only_whoever_invited_may_go_on_and_ids_are_no_paths() {
     let say = async |data: &serde_json::Value, caller: &Caller| {
         let answer = remote
             .delegations
-            .handle_message(data, caller)
+            .handle_message(data, caller, HERE)
             .await
             .unwrap();
         answer["awcp"].clone()
@@ -332,7 +332,7 @@ async fn a_mount_point_that_is_not_empty_is_denied_when_invited_and_again_before
     let remote = Scene::new(|_| {}).await;
     let owner = Caller::owner();
     let say = async |data: serde_json::Value| {
-        let answer = remote.delegations.handle_message(&data, &owner).await;
+        let answer = remote.delegations.handle_message(&data, &owner, HERE).await;
         answer.unwrap()["awcp"].clone()
     };
     let invite = |id: &str, transport: &str| {

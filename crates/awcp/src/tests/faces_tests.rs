@@ -1,10 +1,10 @@
 //! The daemon's API, and lending as an agent.
 
-use domain::{Name, turn::Stop};
+use domain::{Name, delegation::Phase, turn::Stop};
 use engine::{Caller, Create as CreateAgent, Overrides, Rights, RunAgent, TurnOptions};
 use serde_json::{Value, json};
 
-use super::scene::{Scene, load, names, read};
+use super::scene::{HERE, Scene, create, load, names, read};
 
 async fn call(method: reqwest::Method, url: String, body: Option<Value>) -> (u16, Value) {
     let mut request = reqwest::Client::new().request(method, url);
@@ -56,6 +56,75 @@ async fn the_api_makes_waits_audits_undoes_and_prunes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_does_the_next_round_is_told_what_was_said_in_those_before() {
+    let (host, remote) = (Scene::new(|_| {}).await, Scene::new(|_| {}).await);
+    let dir = host.workspace(&[("a", "1")]);
+    let first = host.lend_on(create(&remote, &dir, "call it plum")).await;
+    let go_on = async |id: &str, prompt: &str| {
+        let next = host.delegations.go_on(id, prompt.to_owned()).await;
+        host.ended(&next.unwrap().to_string()).await
+    };
+    let said = |view: &crate::DelegationView| match &view.ending {
+        Some(domain::delegation::Ending::Completed(report)) => report.summary.clone(),
+        _ => panic!("{view:?}"),
+    };
+    let second = go_on(&first.id, "what is it called").await;
+    let text = said(&second);
+    assert!(text.starts_with("what is it called"), "{text}");
+    assert!(text.contains("> call it plum"), "{text}");
+    assert_eq!(second.task, "what is it called");
+    let third = go_on(&second.id, "and now").await;
+    let text = said(&third);
+    let at = |words: &str| {
+        text.find(words)
+            .unwrap_or_else(|| panic!("{words}: {text}"))
+    };
+    assert!(at("and now") < at("> call it plum"), "{text}");
+    assert!(at("> call it plum") < at("> what is it called"), "{text}");
+    // A command is nothing but itself.
+    let command = go_on(&third.id, "/compact").await;
+    assert_eq!(said(&command), "/compact");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_its_folder_is_taken_back_when_whoever_asked_for_it_leaves() {
+    let (host, remote) = (Scene::new(|_| {}).await, Scene::new(|_| {}).await);
+    let dir = host.workspace(&[("a", "1")]);
+    let first = host.lend(create(&remote, &dir, "pause\nwrite a 2")).await;
+    remote.saw("pausing").await;
+    let at = format!("{}/delegations", host.url);
+    let body = |background: bool| {
+        json!({ "peerUrl": remote.url, "dir": dir, "prompt": "write a 3",
+            "transports": ["archive"], "background": background })
+    };
+    let (_, kept) = call(reqwest::Method::POST, at.clone(), Some(body(true))).await;
+    let waiting = tokio::spawn(call(reqwest::Method::POST, at, Some(body(false))));
+    let asked = loop {
+        let views = host.delegations.list().await.unwrap();
+        let known = |id: &str| id == first || id == kept["id"];
+        match views.into_iter().find(|view| !known(&view.id)) {
+            Some(view) => break view.id,
+            None => tokio::task::yield_now().await,
+        }
+    };
+    waiting.abort();
+    let view = host.ended(&asked).await;
+    assert_eq!(view.state, Phase::Cancelled, "{view:?}");
+    let words = &view.ending.as_ref().unwrap().failure().unwrap().message;
+    assert!(words.contains("left"), "{words}");
+    // What was to go on without anybody does.
+    let queued = host.delegations.get(kept["id"].as_str().unwrap()).await;
+    assert_eq!(queued.unwrap().state, Phase::Created);
+    remote.seen.send_modify(|seen| seen.push("go".to_owned()));
+    host.ended(&first).await;
+    let view = host.ended(kept["id"].as_str().unwrap()).await;
+    assert_eq!(
+        (view.state, read(&dir, "a")),
+        (Phase::Completed, "3".to_owned())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn callers_without_the_right_are_turned_away() {
     let host = Scene::new(|_| {}).await;
     let peer = Caller {
@@ -67,7 +136,11 @@ async fn callers_without_the_right_are_turned_away() {
     assert!(crate::Delegations::permits(Some(&Caller::owner())));
     let done =
         json!({ "awcp": { "type": "DONE", "delegation_id": "dlg_x", "final_summary": "s" } });
-    let answer = host.delegations.handle_message(&done, &peer).await.unwrap();
+    let answer = host
+        .delegations
+        .handle_message(&done, &peer, HERE)
+        .await
+        .unwrap();
     assert_eq!(answer["awcp"]["code"], "AUTH_FAILED");
     let inviter = Caller {
         name: "inviter".to_owned(),
@@ -77,7 +150,7 @@ async fn callers_without_the_right_are_turned_away() {
         !crate::Delegations::permits(Some(&inviter)),
         "it may not lend our folders"
     );
-    let answer = host.delegations.handle_message(&done, &inviter).await;
+    let answer = host.delegations.handle_message(&done, &inviter, HERE).await;
     assert_eq!(
         answer.unwrap()["awcp"]["code"],
         "AUTH_FAILED",
@@ -90,11 +163,14 @@ async fn callers_without_the_right_are_turned_away() {
         "workspace": { "export_name": "w" },
         "requirements": { "transport": "archive" },
     }});
-    let answer = host.delegations.handle_message(&invite, &inviter).await;
+    let answer = host
+        .delegations
+        .handle_message(&invite, &inviter, HERE)
+        .await;
     assert_eq!(answer.unwrap()["awcp"]["type"], "ACCEPT");
     let other = host
         .delegations
-        .handle_message(&json!({ "text": "hello" }), &peer)
+        .handle_message(&json!({ "text": "hello" }), &peer, HERE)
         .await;
     assert_eq!(other, None);
 }

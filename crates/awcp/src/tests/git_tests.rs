@@ -5,7 +5,7 @@ use std::{path::Path, process::Command};
 use domain::delegation::{Access, Code, Ending, Failure, Phase, Transport};
 use serde_json::json;
 
-use super::scene::{PATIENCE, Scene, create, names, read};
+use super::scene::{HERE, PATIENCE, Scene, create, names, read};
 use crate::{Create, DelegationError, DelegationView, Keeping};
 
 async fn two() -> (Scene, Scene) {
@@ -412,7 +412,7 @@ async fn forge(
     let mut data = crate::convert::done(&known, &report).to_data();
     data["awcp_secret"] = json!(secret);
     let caller = engine::Caller::owner();
-    let said = host.delegations.handle_message(&data, &caller).await;
+    let said = host.delegations.handle_message(&data, &caller, HERE).await;
     assert_eq!(said.unwrap()["ok"], true);
     let view = host.ended(&id).await;
     let over = remote.delegations.cancel(&id, "the test is over").await;

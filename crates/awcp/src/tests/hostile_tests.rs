@@ -6,7 +6,7 @@ use engine::{Caller, JournalQuery};
 use futures_util::{StreamExt, future::join_all, stream};
 use serde_json::{Value, json};
 
-use super::scene::{Scene, create, read};
+use super::scene::{HERE, Scene, create, read};
 use crate::{Create, DelegationError, PeerError};
 
 fn invite(id: &str, description: &str) -> Value {
@@ -22,7 +22,7 @@ fn invite(id: &str, description: &str) -> Value {
 async fn say(remote: &Scene, data: Value) -> Value {
     let answer = remote
         .delegations
-        .handle_message(&data, &Caller::owner())
+        .handle_message(&data, &Caller::owner(), HERE)
         .await;
     answer.unwrap()["awcp"].clone()
 }
@@ -80,7 +80,7 @@ async fn how_it_ended_is_told_to_a_host_that_asks_after_it_was_forgotten() {
         ..Caller::owner()
     };
     let again = invite(&view.id, "d");
-    let refused = remote.delegations.handle_message(&again, &stranger);
+    let refused = remote.delegations.handle_message(&again, &stranger, HERE);
     assert_eq!(refused.await.unwrap()["awcp"]["code"], "DECLINED");
 }
 

@@ -5,7 +5,7 @@ use std::{io::Cursor, time::Duration};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
-use super::scene::{PATIENCE, Scene};
+use super::scene::{HERE, PATIENCE, Scene};
 use crate::{AwcpConfig, clock};
 
 const ID: &str = "dlg_0123456789abcdef0123456789abcdef";
@@ -299,6 +299,110 @@ async fn invitations_count_and_a_bomb_is_no_workspace() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_result_is_kept_as_long_as_its_delegator_asks_within_what_is_allowed() {
+    let it = Delegator::new(|config| {
+        config.taken_max = 9;
+        config.retention_max = Duration::from_secs(3600);
+    })
+    .await;
+    let usual = it.remote.delegations.node.config().waits.tell;
+    for (number, (asked, kept)) in [
+        (json!(604_800_000_u64), 3_600_000),
+        (json!(1_800_000), 1_800_000),
+        (json!(0), 60_000),
+        (Value::Null, u64::try_from(usual.as_millis()).unwrap()),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = format!("dlg_{number}");
+        let mut message = invite(&id, "cat a");
+        message["retentionMs"] = asked.clone();
+        let (_, answer) = it.post("", &message).await;
+        assert_eq!(answer["retentionMs"], kept, "{asked}: {answer}");
+        let known = it.remote.id(&id);
+        let record = it.remote.delegations.taken_record(&known).await.unwrap();
+        let waits = json!(record.machine)["waits"].clone();
+        assert_eq!(waits["tell"]["secs"], kept / 1000, "{asked}: {waits}");
+    }
+}
+
+/// Reads the stream until the event of that kind; all that came until then.
+async fn heard(stream: &mut reqwest::Response, kind: &str) -> Vec<Value> {
+    let mut text = String::new();
+    let mut events: Vec<Value> = Vec::new();
+    while events.last().is_none_or(|event| event["type"] != kind) {
+        let piece = tokio::time::timeout(PATIENCE, stream.chunk()).await;
+        let piece = piece.unwrap().unwrap().expect("the stream goes on");
+        text.push_str(std::str::from_utf8(&piece).unwrap());
+        while let Some((event, rest)) = text.split_once("\n\n") {
+            if let Some(data) = event.strip_prefix("data: ") {
+                events.push(serde_json::from_str(data).unwrap());
+            }
+            text = rest.to_owned();
+        }
+    }
+    events
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rounds_follow_one_another_in_one_place_and_one_conversation_until_they_are_closed() {
+    let it = Delegator::new(|config| config.round_silence_max = Duration::from_secs(600)).await;
+    it.accepted(ID, "write b first").await;
+    let url = format!("{}/awcp/tasks/{ID}/events", it.remote.url);
+    let mut stream = it.http.get(&url).send().await.unwrap();
+    it.post("", &start(ID, &zipped(&[("a", b"one")]))).await;
+    let events = heard(&mut stream, "round_done").await;
+    let last = events.last().unwrap();
+    assert_eq!((&last["round"], events.len()), (&json!(1), 3), "{events:?}");
+    assert_eq!(unzipped(&events[1]["snapshotBase64"], "b"), b"first");
+    let (_, result) = it.get(&format!("/tasks/{ID}/result")).await;
+    assert_eq!(result["status"], "completed", "{result}");
+
+    let next = |round: u32, prompt: &str| {
+        json!({ "version": "1", "type": "CONTINUE", "delegationId": ID, "round": round,
+            "task": { "description": "d", "prompt": prompt } })
+    };
+    let (_, refused) = it.post("", &next(3, "list")).await;
+    assert_eq!(refused["code"], "DECLINED", "{refused}");
+    let (_, begun) = it
+        .post("", &next(2, "cat b\nwrite c second\nsession"))
+        .await;
+    assert_eq!(begun, json!({ "ok": true }));
+    let events = heard(&mut stream, "round_done").await;
+    let last = events.last().unwrap();
+    assert_eq!(last["round"], 2, "{events:?}");
+    // The session's second prompt, in which the first one is still there.
+    assert_eq!(last["summary"], "firstprompt 2", "{events:?}");
+    assert_eq!(unzipped(&events[0]["snapshotBase64"], "c"), b"second");
+    assert_eq!(
+        it.remote.engine.agents().len(),
+        1,
+        "one agent does all of it"
+    );
+
+    let close = json!({ "version": "1", "type": "CLOSE", "delegationId": ID });
+    let (_, closed) = it.post("", &close).await;
+    assert_eq!(closed, json!({ "ok": true }));
+    let events = heard(&mut stream, "done").await;
+    assert_eq!(events.last().unwrap()["summary"], "firstprompt 2");
+    let (_, late) = it.post("", &next(3, "list")).await;
+    assert_eq!(late["code"], "DECLINED", "{late}");
+    it.remote.left_nothing(ID).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_silent_between_two_rounds_has_had_the_last_one() {
+    let it = Delegator::new(|config| config.round_silence_max = Duration::from_millis(50)).await;
+    it.accepted(ID, "write b first").await;
+    it.post("", &start(ID, &zipped(&[("a", b"one")]))).await;
+    let events = it.events(ID).await;
+    let last = events.last().unwrap();
+    assert_eq!(last["type"], "done", "{events:?}");
+    it.remote.left_nothing(ID).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_without_a_token_sends_much_unless_it_was_asked_for() {
     let delegator = Delegator::new(|_| {}).await;
     let large = "x".repeat(3 << 20);
@@ -317,7 +421,10 @@ async fn nobody_without_a_token_sends_much_unless_it_was_asked_for() {
         "workspace": { "export_name": "w" },
     }});
     let owner = engine::Caller::owner();
-    let accept = delegator.remote.delegations.handle_message(&seed, &owner);
+    let accept = delegator
+        .remote
+        .delegations
+        .handle_message(&seed, &owner, HERE);
     assert_eq!(accept.await.unwrap()["awcp"]["type"], "ACCEPT");
     let url = format!("{}/awcp", delegator.remote.url);
     if let Ok(answer) = delegator.http.post(url).json(&message).send().await {

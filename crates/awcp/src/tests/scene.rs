@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs::Permissions,
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
@@ -12,7 +12,7 @@ use std::{
 
 use axum::{
     Extension, Json, Router,
-    extract::State,
+    extract::{ConnectInfo, State},
     routing::{get, post},
 };
 use domain::{
@@ -31,10 +31,14 @@ use tokio::sync::watch;
 use wire::awcp::EXTENSION_URI;
 
 use crate::{
-    AwcpConfig, Calls, Create, DelegationView, Delegations, Lending, Secrets, SftpConfig, router,
+    AwcpConfig, Calls, Create, DelegationView, Delegations, Lending, Origin, Secrets, SftpConfig,
+    router,
 };
 
 pub(super) const GUARDIAN_MARK: &str = "mark-of-the-guardian";
+
+/// Whence everything in a test comes.
+pub(super) const HERE: Origin = Origin::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
 
 /// How long a test waits for what should happen soon.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -104,6 +108,8 @@ impl Scene {
         let tokens = engine::Authenticator::new(|token| (token == "good").then(Caller::owner));
         let app = app.merge(crate::released_router(delegations.clone(), tokens));
         let app = app.merge(carrier(delegations.clone(), url.clone()));
+        let from = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let app = app.layer(Extension(ConnectInfo(from)));
         tasks.spawn(|stop| async move {
             tokio::select! {
                 () = stop.cancelled() => {}
@@ -349,7 +355,9 @@ async fn send_message(
     Json(request): Json<Value>,
 ) -> Json<Value> {
     let data = &request["params"]["message"]["parts"][0]["data"];
-    let answer = delegations.handle_message(data, &Caller::owner()).await;
+    let answer = delegations
+        .handle_message(data, &Caller::owner(), HERE)
+        .await;
     let message = json!({
         "messageId": "m", "role": "ROLE_AGENT", "parts": [{ "data": answer.unwrap_or_default() }],
     });
@@ -388,7 +396,7 @@ fn drivers(seen: Seen, lending: Lending) -> Drivers {
 #[derive(Debug)]
 struct Scripted {
     seen: Seen,
-    sessions: Mutex<BTreeMap<String, (PathBuf, SessionSink)>>,
+    sessions: Mutex<BTreeMap<String, (PathBuf, SessionSink, usize)>>,
 }
 
 impl Driver for Scripted {
@@ -402,17 +410,22 @@ impl Driver for Scripted {
         self.sessions
             .lock()
             .unwrap()
-            .insert(id.clone(), (open.cwd, open.sink));
+            .insert(id.clone(), (open.cwd, open.sink, 0));
         let continuity = Continuity::Fresh;
         Box::pin(std::future::ready(Ok(Opened { id, continuity })))
     }
 
     fn turn(&self, turn: Turn) -> DriverFuture<'_, Result<Stop, DriverError>> {
-        let (cwd, sink) = self.sessions.lock().unwrap()[&turn.session].clone();
+        let (cwd, sink, number) = {
+            let mut sessions = self.sessions.lock().unwrap();
+            let session = sessions.get_mut(&turn.session).unwrap();
+            session.2 += 1;
+            session.clone()
+        };
         Box::pin(async move {
             Ok(tokio::select! { biased;
                 () = turn.cancel.cancelled() => Stop::Cancelled,
-                stop = self.act(&cwd, &sink, &turn.prompt) => stop,
+                stop = self.act((&cwd, number), &sink, &turn.prompt) => stop,
             })
         })
     }
@@ -428,7 +441,7 @@ impl Driver for Scripted {
 }
 
 impl Scripted {
-    async fn act(&self, cwd: &Path, sink: &SessionSink, prompt: &str) -> Stop {
+    async fn act(&self, (cwd, number): (&Path, usize), sink: &SessionSink, prompt: &str) -> Stop {
         for line in prompt.lines() {
             let mut words = line.splitn(3, ' ');
             let mut word = || words.next().unwrap_or("");
@@ -471,6 +484,8 @@ impl Scripted {
                 }
                 "link" => std::os::unix::fs::symlink(rest, &path).unwrap(),
                 "run" => std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap(),
+                // Which prompt of the session this is.
+                "session" => say(sink, &format!("prompt {number}")),
                 "list" => say(sink, &names(cwd).join(" ")),
                 "fail" => {
                     return Stop::Failed {

@@ -11,7 +11,9 @@ use std::{
 use catalog::{EnvironmentPattern, Interaction, Program, launch_command};
 use domain::{Name, lifecycle::Process};
 use platform::{
-    Guardian, Owner, OwnerTag, Sandbox, Spawn, Stream, base_environment, sandbox::Network,
+    Guardian, Owner, OwnerTag, Sandbox, Spawn, Stream, base_environment,
+    sandbox::{Network, Programs},
+    system::find_program,
 };
 
 use super::{AgentRecord, log::AgentLog};
@@ -133,8 +135,19 @@ impl Launcher {
                 true => Network::Internet,
                 false => Network::None,
             },
+            programs: match walls.exec {
+                true => Programs::Any,
+                false => Programs::None,
+            },
         };
         let path = environment.get(OsStr::new("PATH")).cloned();
+        let folders = path.clone().unwrap_or_default();
+        // One that runs alone cannot be looked for any more.
+        let found = match walls.exec {
+            true => None,
+            false => find_program(&program, &folders),
+        };
+        let program = found.unwrap_or(program);
         sandbox.read.push(self.config.executable.clone());
         sandbox
             .read

@@ -53,13 +53,20 @@ pub struct Confinement {
 }
 
 /// What the kernel lets a process of the agent touch beside its own folder, the one it works in, and the system's files.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Walls {
     #[serde(default)]
     pub read: Vec<PathBuf>,
     #[serde(default)]
     pub write: Vec<PathBuf>,
     pub network: bool,
+    /// Whether it may run other programs.
+    #[serde(default = "yes")]
+    pub exec: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Where an agent works.

@@ -2,12 +2,14 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader},
     os::unix::fs::PermissionsExt,
     path::Path,
-    process::Command,
+    process::{Command, Stdio},
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use serde_json::Value;
 use testkit::{eventually, kill};
 
 use super::{Pair, SSHFS, listening, planes_and_git, processes_about, read};
@@ -241,6 +243,46 @@ fn a_second_writer_waits_for_the_first_and_loses_nothing() {
         assert_eq!(end["state"], "completed", "{end}");
     }
     assert_eq!(read(folder.join("a.txt")), "0\nfirst\nsecond\n");
+    pair.left_nothing();
+}
+
+#[test]
+fn a_command_that_is_killed_while_it_waits_for_its_folder_takes_its_delegation_back() {
+    let pair = Pair::new();
+    let folder = pair.folder(&[("a.txt", "one\n")]);
+    let first = pair.begin(&folder, "/run sleep 1000", &[]);
+    let url = pair.remote.url();
+    let (dir, token) = (folder.to_str().unwrap(), pair.token.to_str().unwrap());
+    let line = [
+        "delegate",
+        &url,
+        "/run echo two > a.txt",
+        "--dir",
+        dir,
+        "--token-file",
+        token,
+    ];
+    for signal in ["INT", "KILL"] {
+        let mut waiting = pair.host.command(&line);
+        let mut waiting = waiting.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(waiting.stderr.take().unwrap()).lines();
+        let id = loop {
+            let line = lines.next().unwrap().unwrap();
+            if let Some((_, rest)) = line.split_once("lent as ") {
+                break rest.split_once(';').unwrap().0.to_owned();
+            }
+        };
+        // It has asked how it goes by the time it tells of that.
+        let told = lines.next().unwrap().unwrap();
+        assert!(told.contains("waits for its folder"), "{told}");
+        kill(waiting.id(), signal);
+        waiting.wait().unwrap();
+        let end = pair.ended(&id);
+        assert_eq!(end["state"], "cancelled", "{end}");
+    }
+    assert_eq!(pair.show(&first)["ending"], Value::Null);
+    pair.host.cli(&["delegation", "cancel", &first]);
+    assert_eq!(read(folder.join("a.txt")), "one\n");
     pair.left_nothing();
 }
 

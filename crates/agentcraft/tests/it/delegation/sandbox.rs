@@ -48,6 +48,27 @@ fn an_agent_in_a_sandbox_works_in_what_it_was_lent_and_nowhere_else() {
     pair.left_nothing();
 }
 
+#[test]
+fn an_agent_that_may_run_no_programs_works_without_them_and_says_so() {
+    if !platform_has_landlock() {
+        println!("skipped: this kernel has no landlock of Linux 6.2");
+        return;
+    }
+    let pair = Pair::with("[lending.sandbox]\nexec = false\n");
+    let folder = pair.folder(&[("a.txt", "one\n")]);
+    let lent = pair.delegate(&folder, "/write b.txt by hand", &["--transport", "archive"]);
+    assert_eq!(lent.code, 0, "{lent:?}");
+    assert!(read(folder.join("b.txt")).starts_with("by hand"));
+    let task = "/run touch by-program";
+    pair.delegate(&folder, task, &["--transport", "archive"]);
+    assert!(!folder.join("by-program").exists());
+    let listed = pair.host.cli(&["delegation", "list", "-f", "quiet"]);
+    let id = listed.stdout.lines().next().unwrap().to_owned();
+    let declared = &pair.show(&id)["agreement"]["sandbox"];
+    assert_eq!(declared["allow_exec"], false, "{declared}");
+    pair.left_nothing();
+}
+
 fn platform_has_landlock() -> bool {
     let modules = fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
