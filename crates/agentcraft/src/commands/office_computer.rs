@@ -75,6 +75,9 @@ async fn join(
     let asking = screen.can_ask().then(Asking::new);
     let origin = office::origin(arguments.config.as_deref(), config);
     // It is watched before it is read, so that no change falls between the two.
+    // A login may be kept in it later, which only a folder that is there tells.
+    platform::files::create_private_dir(&config.home)
+        .map_err(|error| CommandError::machine("make the home", error))?;
     let logins = mcp::Logins::of_home(&config.home);
     let mut watches = Watches::start(arguments, &origin, &logins);
     let servers = Servers {
