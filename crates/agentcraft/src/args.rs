@@ -38,9 +38,9 @@ pub(crate) use node::{
     SchemaKind, Shell,
 };
 pub(crate) use office::{
-    ComputerCommand, ComputerJoinArgs, McpOfficeArgs, OfficeCallArgs, OfficeCommand,
-    OfficeConfigArgs, OfficeDesktopArgs, OfficeProfile, OfficeServeArgs, OfficeSkillsArgs,
-    OfficeToolsArgs, OfficeUploadArgs, PlaceArgs,
+    ComputerCommand, ComputerJoinArgs, ComputerLoginArgs, McpOfficeArgs, OfficeCallArgs,
+    OfficeCommand, OfficeConfigArgs, OfficeDesktopArgs, OfficeProfile, OfficeServeArgs,
+    OfficeSkillsArgs, OfficeToolsArgs, OfficeUploadArgs, PlaceArgs,
 };
 pub(crate) use proxy::{EditorArgs, EditorKind, ProxyArgs, SessionFolder};
 pub(crate) use record::{JournalArgs, PolicyCommand, PolicyShowArgs, PolicyTestArgs};

@@ -44,6 +44,8 @@ pub(crate) struct Endpoints {
     environment: Option<Environment>,
     secret_names: Vec<String>,
     user_home: Option<PathBuf>,
+    /// Those at MCP servers that want one.
+    logins: mcp::Logins,
     calls: Calls,
     node: Ourselves,
     lending: awcp::Lending,
@@ -65,6 +67,7 @@ impl Endpoints {
             environment: None,
             secret_names: config.secret_names.clone(),
             user_home,
+            logins: mcp::Logins::of_home(&config.home),
             calls,
             node,
             lending: awcp::Lending::default(),
@@ -174,12 +177,13 @@ impl Endpoints {
     /// Those that need nothing of the others.
     fn plain(&self) -> Drivers {
         let (memory, calls) = (self.memory.clone(), self.calls.clone());
+        let tools = mcp::tool_sources(self.logins.clone());
         let (lending, own) = (self.lending.clone(), self.clone());
         Drivers {
             acp: acp::connect,
             print: print::driver,
             endpoint: EndpointDrivers::new(move |agent| match agent.backend.as_str() {
-                "openai-compatible" => model::driver(agent, mcp::tool_sources(), memory.clone()),
+                "openai-compatible" => model::driver(agent, tools.clone(), memory.clone()),
                 "peer" if lan::Joined::is_for(&agent) => {
                     let calls = calls.clone();
                     Ok(own.joined.driver(&agent, calls))

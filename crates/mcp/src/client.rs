@@ -6,6 +6,8 @@
 mod connect;
 mod handler;
 mod keep;
+mod login;
+mod logins;
 mod source;
 mod sse;
 #[cfg(test)]
@@ -15,9 +17,13 @@ mod trouble;
 
 use std::sync::Arc;
 
-/// Starts MCP servers and offers their tools.
-pub fn tool_sources() -> engine::ToolSources {
-    engine::ToolSources::new(|servers, cwd, around| {
-        Arc::new(source::McpTools::open(servers, cwd, around)) as Arc<dyn engine::ToolSource>
+pub use login::{LoginError, login};
+pub use logins::Logins;
+
+/// Starts MCP servers and offers their tools; to those that want a login it shows the one that is kept.
+pub fn tool_sources(logins: Logins) -> engine::ToolSources {
+    engine::ToolSources::new(move |servers, cwd, around| {
+        let tools = source::McpTools::open(servers, cwd, around, &logins);
+        Arc::new(tools) as Arc<dyn engine::ToolSource>
     })
 }

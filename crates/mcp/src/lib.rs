@@ -24,7 +24,7 @@ mod transcript;
 mod turn;
 mod visits;
 
-pub use client::tool_sources;
+pub use client::{LoginError, Logins, login, tool_sources};
 pub use http::router;
 pub use office::{Hosts, OfficeFace, office_router, serve_office, serve_office_stdio};
 pub use server::{Config, ServeError, serve, serve_stdio};

@@ -68,6 +68,14 @@ pub(crate) enum ComputerCommand {
         agentcraft computer join https://office.example.org studio --name laptop --config servers.json --yes"
     )]
     Join(ComputerJoinArgs),
+    /// Log in at an MCP server that wants it, in a browser
+    ///
+    /// Prints an address to open, waits until somebody has agreed there, and keeps the login for this home. Computers
+    /// and agents of this home use it from then on, and renew it.
+    #[command(after_help = "Examples:\n  \
+        agentcraft computer login search --config servers.json\n  \
+        agentcraft computer login search --config servers.json --forget")]
+    Login(ComputerLoginArgs),
 }
 
 /// Which office, as whom, and how it is reached.
@@ -240,6 +248,18 @@ pub(crate) struct ComputerJoinArgs {
     /// Carry out calls without asking, where the file does not say `auto_apply: false`
     #[arg(long)]
     pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ComputerLoginArgs {
+    /// The server, as the file calls it
+    pub(crate) server: String,
+    /// The JSON file of MCP servers that names it; without it those of the configs folder are meant
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Forget the login that is kept
+    #[arg(long)]
+    pub(crate) forget: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! `agentcraft computer join`: lends the tools of MCP servers to an office, in the foreground, until Ctrl-C.
 
 mod agreement;
+mod login;
 mod stay;
 
 use std::{
@@ -46,13 +47,17 @@ pub(super) fn run(
     config: &Config,
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
-    let ComputerCommand::Join(arguments) = command;
     log::to_stderr_except(config, Some(SAID_ON_SCREEN));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| CommandError::machine("start the runtime", error))?;
-    let result = runtime.block_on(join(&arguments, config, screen));
+    let result = match command {
+        ComputerCommand::Join(arguments) => runtime.block_on(join(&arguments, config, screen)),
+        ComputerCommand::Login(arguments) => {
+            runtime.block_on(login::login(&arguments, config, screen))
+        }
+    };
     // A question that nobody has answered holds a thread; the process ends without waiting for it.
     runtime.shutdown_background();
     result
@@ -70,7 +75,11 @@ async fn join(
     let asking = screen.can_ask().then(Asking::new);
     let origin = office::origin(arguments.config.as_deref(), config);
     // It is watched before it is read, so that no change falls between the two.
-    let mut watches = Watches::start(arguments, &origin);
+    // A login may be kept in it later, which only a folder that is there tells.
+    platform::files::create_private_dir(&config.home)
+        .map_err(|error| CommandError::machine("make the home", error))?;
+    let logins = mcp::Logins::of_home(&config.home);
+    let mut watches = Watches::start(arguments, &origin, &logins);
     let servers = Servers {
         arguments,
         config,
@@ -91,7 +100,7 @@ async fn join(
     let (around, guardian) = surroundings(config, &tasks)?;
     let folder = std::env::current_dir()
         .map_err(|error| CommandError::machine("find the folder to work in", error))?;
-    let lending = Lending::start(offer, &mcp::tool_sources(), &folder, &around);
+    let lending = Lending::start(offer, &mcp::tool_sources(logins), &folder, &around);
     let mut computing = ComputerConfig::new(link);
     let policy = config.policy.at_home(&config.user_home());
     let workspace = folder.to_string_lossy().into_owned();

@@ -77,6 +77,15 @@ impl fmt::Debug for Lending {
     }
 }
 
+impl Lent {
+    fn wants_login(&self) -> bool {
+        let servers = self.source.servers();
+        servers
+            .iter()
+            .any(|server| matches!(server.status, ServerStatus::Unauthorized { .. }))
+    }
+}
+
 impl Lending {
     /// Starts the servers; they come up one by one.
     pub(crate) fn start(
@@ -119,6 +128,18 @@ impl Lending {
         }
         self.changes.send_modify(|changes| *changes += 1);
         Replaced::Something
+    }
+
+    /// Opens the servers anew that want a login: somebody may have logged in.
+    pub(crate) fn try_logins(&self) {
+        let mut shelf = self.shelf.write().unwrap_or_else(PoisonError::into_inner);
+        for lent in shelf.servers.values_mut() {
+            if lent.wants_login() {
+                *lent = Arc::new(self.open(lent.server.clone(), lent.cwd.clone()));
+            }
+        }
+        drop(shelf);
+        self.changes.send_modify(|changes| *changes += 1);
     }
 
     fn open(&self, server: ToolServer, cwd: Option<String>) -> Lent {

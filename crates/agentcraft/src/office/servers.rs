@@ -127,6 +127,33 @@ impl Listing {
     }
 }
 
+impl Offer {
+    /// The address of a server over HTTP, by its key or by the name that the office shows.
+    pub(crate) fn address(&self, server: &str) -> Result<String, CommandError> {
+        let found = self
+            .servers
+            .iter()
+            .find(|(key, (lent, _))| *key == server || lent.name() == server);
+        match found {
+            Some((_, (ToolServer::Http { url, .. }, _))) => Ok(url.clone()),
+            Some((_, (ToolServer::Stdio(_) | ToolServer::Sse { .. }, _))) => {
+                Err(CommandError::Refused {
+                    message: format!("{server:?} is not a server that one logs in at"),
+                    hint: "logins are for servers of type http".to_owned(),
+                })
+            }
+            None => {
+                let why = self.unusable.iter().find(|it| it.server == server);
+                let why = why.map_or(String::new(), |it| format!(" ({})", it.reason));
+                Err(CommandError::not_found(
+                    format!("there is no server {server:?} that can be used{why}"),
+                    "name a server of the file, and the file with --config",
+                ))
+            }
+        }
+    }
+}
+
 fn agree(server: &mut ServerConfig) {
     let default = server.default_tool_meta.get_or_insert(ToolMeta::default());
     default.auto_apply = default.auto_apply.or(Some(true));

@@ -3,6 +3,7 @@
 mod changing;
 mod inputs;
 mod killed;
+mod login;
 mod others;
 mod several;
 mod slow;

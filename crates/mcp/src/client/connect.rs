@@ -18,7 +18,7 @@ use rmcp::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{handler::Ear, sse::SseTransport, told::Told, trouble::Trouble};
+use super::{handler::Ear, logins::Logins, sse::SseTransport, told::Told, trouble::Trouble};
 
 /// How long a server has for its handshake: some fetch packages when they are started for the first time.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(120);
@@ -64,6 +64,7 @@ pub(super) async fn connect(
     server: &ToolServer,
     cwd: &Path,
     around: &DriverSurroundings,
+    logins: &Logins,
 ) -> Result<Connected, Trouble> {
     let ear = Ear::default();
     let (service, over, child) = match server {
@@ -85,8 +86,21 @@ pub(super) async fn connect(
         ToolServer::Http { url, headers, .. } => {
             let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
                 .custom_headers(parse_headers(headers)?);
-            let transport = StreamableHttpClientTransport::from_config(config);
-            let (service, over) = greet(&ear, transport).await?;
+            // Whoever writes a token into the headers means that one.
+            let has_token = headers
+                .keys()
+                .any(|name| name.eq_ignore_ascii_case("authorization"));
+            let client = match has_token {
+                true => None,
+                false => logins.client(url).await?,
+            };
+            let (service, over) = match client {
+                Some(client) => {
+                    let transport = StreamableHttpClientTransport::with_client(client, config);
+                    greet(&ear, transport).await?
+                }
+                None => greet(&ear, StreamableHttpClientTransport::from_config(config)).await?,
+            };
             (service, over, None)
         }
         ToolServer::Sse { url, headers, .. } => {

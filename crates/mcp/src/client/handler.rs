@@ -23,6 +23,7 @@ type Waiting = BTreeMap<String, mpsc::Sender<ToolProgress>>;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ear {
     changed: Arc<Notify>,
+    doubt: Arc<Notify>,
     waiting: Arc<Mutex<Waiting>>,
 }
 
@@ -30,6 +31,15 @@ impl Ear {
     /// The server has said that its lists, or what it shows, are not what they were.
     pub(super) async fn lists_changed(&self) {
         self.changed.notified().await;
+    }
+
+    /// A call has found the server not to be there.
+    pub(super) async fn doubted(&self) {
+        self.doubt.notified().await;
+    }
+
+    pub(super) fn doubt(&self) {
+        self.doubt.notify_one();
     }
 
     pub(super) fn listen(&self, token: &ProgressToken, progress: mpsc::Sender<ToolProgress>) {

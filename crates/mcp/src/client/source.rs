@@ -22,7 +22,7 @@ use rmcp::{
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{connect::Connected, handler::Ear, keep, trouble::Trouble};
+use super::{connect::Connected, handler::Ear, keep::Keeper, logins::Logins, trouble::Trouble};
 
 /// Servers that are kept there until this is dropped.
 #[derive(Debug)]
@@ -53,7 +53,12 @@ struct Line {
 }
 
 impl McpTools {
-    pub(super) fn open(servers: Vec<ToolServer>, cwd: PathBuf, around: DriverSurroundings) -> Self {
+    pub(super) fn open(
+        servers: Vec<ToolServer>,
+        cwd: PathBuf,
+        around: DriverSurroundings,
+        logins: &Logins,
+    ) -> Self {
         let tasks = around.tasks.child();
         let shelf = Arc::new(Shelf {
             servers: Mutex::default(),
@@ -65,8 +70,14 @@ impl McpTools {
         };
         for server in servers {
             shelf.set_status(server.name(), ServerStatus::Starting);
-            let keeping = (cwd.clone(), around.clone(), shelf.clone());
-            tasks.spawn(|stop| keep::keep(server, keeping.0, keeping.1, keeping.2, stop));
+            let keeper = Keeper {
+                server,
+                cwd: cwd.clone(),
+                around: around.clone(),
+                logins: logins.clone(),
+                shelf: shelf.clone(),
+            };
+            tasks.spawn(|stop| keeper.keep(stop));
         }
         Self { shelf, tasks }
     }
@@ -118,6 +129,12 @@ impl McpTools {
             }
         };
         line.ear.stop_listening(&token);
+        if matches!(
+            answer,
+            Err(ToolError::Down { .. } | ToolError::Unauthorized { .. })
+        ) {
+            line.ear.doubt();
+        }
         let raw = serde_json::to_value(answer?).unwrap_or(Value::Null);
         let is_error = raw["isError"] == Value::Bool(true);
         Ok(ToolOutput { raw, is_error })
@@ -247,7 +264,7 @@ fn refusal(server: &str, error: ServiceError) -> ToolError {
             match trouble {
                 Trouble::Unauthorized => ToolError::Unauthorized { server, why },
                 Trouble::Forbidden => ToolError::Forbidden { server, why },
-                Trouble::Other(_) => ToolError::Down { server, why },
+                Trouble::Late | Trouble::Other(_) => ToolError::Down { server, why },
             }
         }
     }

@@ -56,6 +56,10 @@ impl Scene {
         Self { folder, around }
     }
 
+    fn logins(&self) -> super::Logins {
+        super::Logins::of_home(self.folder.path().join("home"))
+    }
+
     fn mark(&self) -> PathBuf {
         self.folder.path().join("cancelled")
     }
@@ -74,7 +78,7 @@ impl Scene {
     }
 
     fn open(&self, server: ToolServer) -> Arc<dyn ToolSource> {
-        super::tool_sources().open(
+        super::tool_sources(self.logins()).open(
             vec![server],
             self.folder.path().to_owned(),
             self.around.clone(),
@@ -98,8 +102,12 @@ struct Listening(Child, u16);
 
 impl Listening {
     fn start(transport: &str) -> Self {
+        Self::start_at(transport, 0)
+    }
+
+    fn start_at(transport: &str, port: u16) -> Self {
         let mut child = Command::new(python())
-            .args([&script(), transport])
+            .args([&script(), transport, &port.to_string()])
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -260,6 +268,25 @@ async fn a_server_elsewhere_that_goes_is_missed_though_nobody_calls_it() {
         matches!(source.servers()[0].status, ServerStatus::Down { .. })
     })
     .await;
+}
+
+#[tokio::test]
+async fn tools_of_a_server_over_http_go_when_it_goes_and_come_back_with_it() {
+    let server = Listening::start("streamable-http");
+    let port = server.1;
+    let scene = Scene::new();
+    let source = scene.open(ToolServer::Http {
+        name: "scripted".to_owned(),
+        url: format!("http://127.0.0.1:{port}/mcp"),
+        headers: BTreeMap::new(),
+    });
+    until(&*source, is_ready).await;
+    // Nobody calls it, and it has no line that could break.
+    drop(server);
+    until(&*source, |source| source.tools().is_empty()).await;
+    until(&*source, is_absent).await;
+    let _again = Listening::start_at("streamable-http", port);
+    check_tools(&*source).await;
 }
 
 #[tokio::test]

@@ -4,11 +4,12 @@ use std::{error::Error, fmt};
 
 use engine::ServerStatus;
 use rmcp::{
-    ServiceError, service::ClientInitializeError,
-    transport::streamable_http_client::StreamableHttpError,
+    ServiceError,
+    service::ClientInitializeError,
+    transport::{auth::AuthError, streamable_http_client::StreamableHttpError},
 };
 
-use super::sse::SseError;
+use super::{keep::LIST_MAX, sse::SseError};
 
 /// What keeps a server from being used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub(super) enum Trouble {
     Unauthorized,
     /// It does not allow this to the credentials that it was given.
     Forbidden,
+    /// It did not list its tools in time.
+    Late,
     /// In words that people and other nodes may see.
     Other(String),
 }
@@ -25,9 +28,17 @@ impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unauthorized => {
-                "it wants a login; put what it accepts into its `headers`, such as `Authorization`"
+                "it wants a login: run `agentcraft computer login` for it, or put what it accepts into its `headers`, such \
+                 as `Authorization`"
             }
             Self::Forbidden => "it does not allow this to the credentials in its `headers`",
+            Self::Late => {
+                return write!(
+                    f,
+                    "it did not list its tools within {} s",
+                    LIST_MAX.as_secs()
+                );
+            }
             Self::Other(words) => words,
         })
     }
@@ -51,7 +62,7 @@ impl Trouble {
         let why = self.to_string();
         match self {
             Self::Unauthorized => ServerStatus::Unauthorized { why },
-            Self::Forbidden | Self::Other(_) => ServerStatus::Down { why },
+            Self::Forbidden | Self::Late | Self::Other(_) => ServerStatus::Down { why },
         }
     }
 
@@ -59,7 +70,7 @@ impl Trouble {
     pub(super) fn is_final(&self) -> bool {
         match self {
             Self::Unauthorized => true,
-            Self::Forbidden | Self::Other(_) => false,
+            Self::Forbidden | Self::Late | Self::Other(_) => false,
         }
     }
 
@@ -80,6 +91,9 @@ impl Trouble {
 fn known(error: &(dyn Error + 'static)) -> Option<Trouble> {
     if let Some(error) = error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
         return http(error);
+    }
+    if let Some(error) = error.downcast_ref::<AuthError>() {
+        return Some(login(error));
     }
     if let Some(error) = error.downcast_ref::<SseError>() {
         return Some(match error {
@@ -104,6 +118,7 @@ fn known(error: &(dyn Error + 'static)) -> Option<Trouble> {
 fn http(error: &StreamableHttpError<reqwest::Error>) -> Option<Trouble> {
     match error {
         StreamableHttpError::Client(error) => Some(unreachable(error)),
+        StreamableHttpError::Auth(error) => Some(login(error)),
         StreamableHttpError::AuthRequired(_) => Some(Trouble::Unauthorized),
         StreamableHttpError::InsufficientScope(_) => Some(Trouble::Forbidden),
         StreamableHttpError::HttpStatus(error) => Some(of_status(error.status)),
@@ -115,6 +130,19 @@ fn http(error: &StreamableHttpError<reqwest::Error>) -> Option<Trouble> {
         StreamableHttpError::SessionExpired => Some("it has forgotten our session".into()),
         StreamableHttpError::TransportChannelClosed => Some(closed()),
         _ => None,
+    }
+}
+
+/// What is wrong with a login. What an authorization server says stays there.
+fn login(error: &AuthError) -> Trouble {
+    match error {
+        AuthError::AuthorizationRequired
+        | AuthError::TokenRefreshRejected(_)
+        | AuthError::TokenExpired => Trouble::Unauthorized,
+        AuthError::InsufficientScope { .. } => Trouble::Forbidden,
+        AuthError::CredentialStoreError(_) => "the file of logins cannot be used".into(),
+        AuthError::HttpError(error) => unreachable(error),
+        _ => "its login cannot be renewed at the moment".into(),
     }
 }
 

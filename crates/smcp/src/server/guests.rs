@@ -6,6 +6,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    mem,
     net::{IpAddr, Ipv6Addr, SocketAddr},
     pin::Pin,
     sync::{
@@ -16,8 +17,8 @@ use std::{
 
 use axum::{
     Json,
-    extract::{ConnectInfo, Request},
-    http::{StatusCode, header},
+    extract::{ConnectInfo, OriginalUri, Request},
+    http::{HeaderName, HeaderValue, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -166,6 +167,7 @@ pub(super) fn take_places(
                         return no_place();
                     };
                     request.extensions_mut().insert(Arc::new(guest));
+                    lighten(&mut request);
                 }
                 Some(session) if query(uri, "transport") == Some("websocket") => {
                     let Some(line) = guests.change(session) else {
@@ -177,6 +179,25 @@ pub(super) fn take_places(
             }
             next.run(request).await
         })
+    }
+}
+
+/// Copies what the library keeps of the request: as it came, each of its parts holds the whole buffer that it was read
+/// into, for as long as the connection lasts.
+fn lighten(request: &mut Request) {
+    request.extensions_mut().remove::<OriginalUri>();
+    if let Ok(uri) = request.uri().to_string().parse() {
+        *request.uri_mut() = uri;
+    }
+    let headers = mem::take(request.headers_mut());
+    for (name, value) in &headers {
+        let copied = (
+            HeaderName::from_bytes(name.as_str().as_bytes()),
+            HeaderValue::from_bytes(value.as_bytes()),
+        );
+        if let (Ok(name), Ok(value)) = copied {
+            request.headers_mut().append(name, value);
+        }
     }
 }
 
@@ -243,6 +264,20 @@ mod tests {
         assert!(guests.change("t").is_some());
         drop(line);
         assert!(guests.change("s").is_some());
+    }
+
+    #[test]
+    fn a_request_is_the_same_when_it_is_light() {
+        let request = Request::builder()
+            .uri("/socket.io/?EIO=4&a2c_version=0.4.0")
+            .header("user-agent", "Python/3")
+            .header("x-own", "a")
+            .header("x-own", "b");
+        let mut request = request.body(axum::body::Body::empty()).unwrap();
+        let headers = request.headers().clone();
+        lighten(&mut request);
+        assert_eq!(request.uri(), "/socket.io/?EIO=4&a2c_version=0.4.0");
+        assert_eq!(*request.headers(), headers);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
+use mcp::Logins;
 use smcp::{
     LinkError, Standing,
     computer::{Computer, ServerTool},
@@ -53,10 +54,11 @@ impl Servers<'_> {
 pub(super) struct Watches {
     servers: Watch,
     skills: Watch,
+    logins: Watch,
 }
 
 impl Watches {
-    pub(super) fn start(arguments: &ComputerJoinArgs, origin: &Path) -> Self {
+    pub(super) fn start(arguments: &ComputerJoinArgs, origin: &Path, logins: &Logins) -> Self {
         Self {
             servers: match arguments.config {
                 Some(_) => Watch::file(origin),
@@ -66,6 +68,7 @@ impl Watches {
                 Some(folder) => Watch::folder(folder),
                 None => Watch::idle(),
             },
+            logins: Watch::file(&logins.file()),
         }
     }
 }
@@ -117,6 +120,7 @@ impl Stay<'_> {
                 () = watches.skills.changed() => {
                     let _ = self.computer.announce(Change::Skills).await; // As for tools, below.
                 }
+                () = watches.logins.changed() => self.lending.try_logins(),
                 () = watches.servers.changed() => {
                     tokio::select! { biased;
                         () = stop.cancelled() => return Ok(None),

@@ -1,4 +1,6 @@
-"""A server of a few tools, on the transport its first argument names; prints its port when it has one."""
+"""A server of a few tools, on the transport its first argument names; prints its port, which may be the second, when it
+has one.
+"""
 
 import asyncio
 import os
@@ -54,7 +56,8 @@ if transport == "stdio":
     server.run("stdio")
 else:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", int(sys.argv[2]) if len(sys.argv) > 2 else 0))
         port = probe.getsockname()[1]
     print(port, flush=True)
     server.run(transport, port=port)
