@@ -41,9 +41,12 @@ impl Reader {
     }
 }
 
+#[expect(
+    deprecated,
+    reason = "The one that replaces it is unsafe, and an owned descriptor keeps its promise."
+)]
 fn watched(stdout: &impl AsFd) -> io::Result<AsyncFd<OwnedFd>> {
-    let own = stdout.as_fd().try_clone_to_owned()?;
-    Ok(AsyncFd::register_with_interest(own, Interest::ERROR)?)
+    AsyncFd::with_interest(stdout.as_fd().try_clone_to_owned()?, Interest::ERROR)
 }
 
 #[cfg(test)]
