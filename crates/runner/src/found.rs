@@ -171,7 +171,7 @@ impl Found {
 
     /// The plan, if nothing is wrong with it.
     pub fn plan(&self, cwd: &Path) -> Result<Plan, ShelfError> {
-        let Loaded { plan, problems } = self.load(cwd)?;
+        let Loaded { plan, problems, .. } = self.load(cwd)?;
         plan.ok_or_else(|| ShelfError::Invalid {
             path: self.path.clone(),
             problems,
@@ -192,7 +192,7 @@ impl Found {
             used.borrow_mut().insert(name.to_owned(), text.clone());
             Ok(text)
         };
-        let Loaded { plan, problems } = workflow::load(&text, &templates);
+        let Loaded { plan, problems, .. } = workflow::load(&text, &templates);
         let plan = plan.ok_or_else(|| ShelfError::Invalid {
             path: self.path.clone(),
             problems,

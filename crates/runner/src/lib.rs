@@ -26,6 +26,7 @@ mod watch;
 mod words;
 mod world;
 
+pub use act::context::missing;
 pub use choices::Choices;
 pub use driver::{RunKeeper, driver};
 pub use execution::{Caller, Earlier, Execution, Order, Progress, TakenUp};

@@ -29,7 +29,7 @@ pub use describe::{Description, StepDescription};
 pub use duration::{format_duration, parse_duration};
 pub use graph::{graph_mermaid, graph_text};
 pub use inputs::check_inputs;
-pub use load::{Loaded, TemplateLookup, WORKFLOW_FILE_MAX, load};
+pub use load::{Loaded, Mention, Mentioned, TemplateLookup, WORKFLOW_FILE_MAX, load};
 pub use machine::{
     Action, AgentAction, Announcement, AskApproval, AskInput, AskRepeat, Beginning, CALL_DEPTH_MAX,
     CommandAction, Decision, Effect, Extent, Failure, Finish, Input, Interrupted, Machine,

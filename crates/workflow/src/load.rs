@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use crate::check;
 use crate::document::{self, Node, Place, Yaml};
 use crate::plan::{Hook, Plan, WorkflowHooks};
-use crate::problem::{Code, Problem, Severity};
+use crate::problem::{Code, Problem, Severity, quoted};
 use crate::reader::{Findings, Mapping};
 use crate::template;
 
@@ -25,6 +25,52 @@ pub struct Loaded {
     pub plan: Option<Plan>,
     /// In the order of the file; warnings too.
     pub problems: Vec<Problem>,
+    /// Roles and skills that are named outright; whoever has the folders can say which of them are there.
+    pub mentions: Vec<Mention>,
+}
+
+/// A role or a skill that a step gives its agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mention {
+    pub kind: Mentioned,
+    pub name: String,
+    pub line: u64,
+    pub column: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mentioned {
+    Role,
+    Skill,
+}
+
+impl Mention {
+    /// What is wrong where there is none of that name.
+    pub fn missing(&self) -> Problem {
+        let (code, word, hint) = match self.kind {
+            Mentioned::Role => (
+                Code::InputMissingRole,
+                "role",
+                "roles are NAME/AGENTS.md in .agentcraft/roles, .awf/roles, .agents/roles or your home's",
+            ),
+            Mentioned::Skill => (
+                Code::InputMissingSkill,
+                "skill",
+                "skills are NAME/SKILL.md in .agentcraft/skills, .awf/skills, .agents/skills, .claude/skills or your home's",
+            ),
+        };
+        Problem {
+            code,
+            severity: Severity::Warning,
+            line: self.line,
+            column: self.column,
+            message: format!(
+                "there is no {word} {}, so the step will fail",
+                quoted(&self.name)
+            ),
+            hint: Some(hint.to_owned()),
+        }
+    }
 }
 
 /// Bytes of a workflow file; what is longer was not written by hand.
@@ -35,6 +81,7 @@ pub fn load(text: &str, templates: TemplateLookup<'_>) -> Loaded {
     let failed = |problem: Problem| Loaded {
         plan: None,
         problems: vec![problem],
+        mentions: Vec::new(),
     };
     if text.len() > WORKFLOW_FILE_MAX {
         let message = format!("the file is longer than {WORKFLOW_FILE_MAX} bytes");
@@ -50,6 +97,7 @@ pub fn load(text: &str, templates: TemplateLookup<'_>) -> Loaded {
         templates,
         texts: RefCell::default(),
         conditions: RefCell::default(),
+        mentions: RefCell::default(),
     };
     let plan = loader.workflow(&root);
     if let Some((plan, places)) = &plan {
@@ -59,6 +107,7 @@ pub fn load(text: &str, templates: TemplateLookup<'_>) -> Loaded {
     let has_errors = findings.has_errors();
     Loaded {
         plan: plan.map(|(plan, _)| plan).filter(|_| !has_errors),
+        mentions: loader.mentions.take(),
         problems: findings.into_problems(),
     }
 }
@@ -113,6 +162,7 @@ pub(super) struct Loader<'a> {
     pub(super) templates: TemplateLookup<'a>,
     texts: RefCell<Vec<TextUse>>,
     conditions: RefCell<Vec<ConditionUse>>,
+    mentions: RefCell<Vec<Mention>>,
 }
 
 impl Loader<'_> {
@@ -292,6 +342,18 @@ impl Loader<'_> {
         let text = node.text(self.findings)?;
         self.note_text(node.place, &text, step, purpose);
         Some(text)
+    }
+
+    /// Remembers a name that is no template.
+    pub(super) fn note_mention(&self, place: Place, kind: Mentioned, name: &str) {
+        if !template::is_template(name) {
+            self.mentions.borrow_mut().push(Mention {
+                kind,
+                name: name.to_owned(),
+                line: place.line,
+                column: place.column,
+            });
+        }
     }
 
     pub(super) fn note_text(&self, place: Place, text: &str, step: &str, purpose: Purpose) {

@@ -189,7 +189,18 @@ fn validate(
 ) -> Result<(), CommandError> {
     let place = Place::here(config)?;
     let found = find(&place, &arguments.workflow)?;
-    let loaded = found.load(&place.cwd).map_err(|error| failed(&error))?;
+    let mut loaded = found.load(&place.cwd).map_err(|error| failed(&error))?;
+    let home = platform::system::home_dir(&config.environment);
+    let missing = runner::missing(
+        &loaded.mentions,
+        &place.cwd,
+        &config.environment,
+        home.as_deref(),
+    );
+    loaded.problems.extend(missing);
+    loaded
+        .problems
+        .sort_by_key(|problem| (problem.line, problem.column));
     let file = found.path.display().to_string();
     let is_valid = loaded.plan.is_some();
     match arguments.output.format {

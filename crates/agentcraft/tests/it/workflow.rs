@@ -9,6 +9,7 @@ mod commands;
 mod crash;
 mod editor;
 mod examples;
+mod files;
 mod model;
 mod providers;
 mod same;

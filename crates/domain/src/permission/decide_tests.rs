@@ -372,9 +372,13 @@ fn no_rule_gives_an_approval_that_a_workflow_wants_of_a_person() {
             ..tool(ToolKind::Other, "Publish?", json!({}))
         };
         let call = Call::of(&gate, "/ws");
-        for (written, expected) in [("allow", Decision::Ask), ("deny", Decision::Deny)] {
-            let rule =
-                json!({"kind": "other", "decision": written, "destructive": written == "allow"});
+        for (rule, expected) in [
+            (
+                json!({"kind": "other", "decision": "allow", "destructive": true}),
+                Decision::Ask,
+            ),
+            (json!({"kind": "other", "decision": "deny"}), Decision::Deny),
+        ] {
             let verdict = decide(&policy(json!({ "rules": [rule] })), &call);
             assert_eq!(verdict.decision, expected, "{name}: {}", verdict.why);
             let nobody = settle(&verdict, true, Audience::Nobody);

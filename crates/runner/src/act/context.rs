@@ -1,13 +1,13 @@
 //! Roles and skills that a step gives its agent, from the folders where people keep them.
 
 use std::{
-    collections::BTreeSet,
-    ffi::OsStr,
+    collections::{BTreeMap, BTreeSet},
+    ffi::{OsStr, OsString},
     path::{Path, PathBuf},
 };
 
 use platform::files;
-use workflow::AgentAction;
+use workflow::{AgentAction, Mention, Mentioned, Problem};
 
 use crate::surroundings::Scene;
 
@@ -39,7 +39,7 @@ pub(super) fn of(action: &AgentAction, scene: &Scene) -> Result<Context, String>
     let role = match &action.role {
         None => None,
         Some(role) => {
-            let places = role_places(scene);
+            let places = role_places(&Around::of(scene));
             let text = find(&places, role, "AGENTS.md");
             Some(text.ok_or_else(|| format!("USER.INPUT.MISSING_ROLE: there is no role {role}"))?)
         }
@@ -50,12 +50,7 @@ pub(super) fn of(action: &AgentAction, scene: &Scene) -> Result<Context, String>
         .collect();
     let mut prompt = String::new();
     for skill in &action.skills {
-        let text = if skill.contains('/') {
-            read(&scene.cwd.join(skill)).or_else(|| read(&scene.cwd.join(skill).join("SKILL.md")))
-        } else {
-            let places = places(scene, "AWF_SKILLS_PATH", &SKILLS, &USER_SKILLS);
-            find(&places, skill, "SKILL.md")
-        };
+        let text = skill_text(&Around::of(scene), skill);
         let text =
             text.ok_or_else(|| format!("USER.INPUT.MISSING_SKILL: there is no skill {skill}"))?;
         prompt.push_str(&text);
@@ -70,7 +65,7 @@ pub(super) fn of(action: &AgentAction, scene: &Scene) -> Result<Context, String>
 
 /// The names of all roles that a step of a run there can have.
 pub(crate) fn roles(scene: &Scene) -> Vec<String> {
-    let folders = role_places(scene).into_iter();
+    let folders = role_places(&Around::of(scene)).into_iter();
     let entries = folders.flat_map(|folder| files::list(&folder).unwrap_or_default());
     let names: BTreeSet<String> = entries
         .filter(|path| {
@@ -83,17 +78,63 @@ pub(crate) fn roles(scene: &Scene) -> Vec<String> {
     names.into_iter().take(ROLES_MAX).collect()
 }
 
-fn role_places(scene: &Scene) -> Vec<PathBuf> {
-    places(scene, "AWF_ROLES_PATH", &ROLES, &USER_ROLES)
+/// Which of the roles and skills that a file names are not there, for a run in this folder.
+pub fn missing(
+    mentions: &[Mention],
+    cwd: &Path,
+    environment: &BTreeMap<OsString, OsString>,
+    user_home: Option<&Path>,
+) -> Vec<Problem> {
+    let around = Around {
+        cwd,
+        environment,
+        user_home,
+    };
+    let is_there = |mention: &&Mention| match mention.kind {
+        Mentioned::Role => find(&role_places(&around), &mention.name, "AGENTS.md").is_some(),
+        Mentioned::Skill => skill_text(&around, &mention.name).is_some(),
+    };
+    let missing = mentions.iter().filter(|mention| !is_there(mention));
+    missing.map(Mention::missing).collect()
+}
+
+/// Where a run takes place, as far as it decides where roles and skills are.
+struct Around<'a> {
+    cwd: &'a Path,
+    environment: &'a BTreeMap<OsString, OsString>,
+    user_home: Option<&'a Path>,
+}
+
+impl<'a> Around<'a> {
+    fn of(scene: &'a Scene) -> Self {
+        Self {
+            cwd: &scene.cwd,
+            environment: scene.environment(),
+            user_home: scene.node.user_home.as_deref(),
+        }
+    }
+}
+
+fn role_places(around: &Around<'_>) -> Vec<PathBuf> {
+    places(around, "AWF_ROLES_PATH", &ROLES, &USER_ROLES)
+}
+
+fn skill_text(around: &Around<'_>, skill: &str) -> Option<String> {
+    if skill.contains('/') {
+        let path = around.cwd.join(skill);
+        return read(&path).or_else(|| read(&path.join("SKILL.md")));
+    }
+    let places = places(around, "AWF_SKILLS_PATH", &SKILLS, &USER_SKILLS);
+    find(&places, skill, "SKILL.md")
 }
 
 /// The variable names the only folder, where it is set.
-fn places(scene: &Scene, variable: &str, local: &[&str], user: &[&str]) -> Vec<PathBuf> {
-    if let Some(folder) = scene.environment().get(OsStr::new(variable)) {
+fn places(around: &Around<'_>, variable: &str, local: &[&str], user: &[&str]) -> Vec<PathBuf> {
+    if let Some(folder) = around.environment.get(OsStr::new(variable)) {
         return vec![PathBuf::from(folder)];
     }
-    let local = local.iter().map(|folder| scene.cwd.join(folder));
-    let home = scene.node.user_home.as_ref();
+    let local = local.iter().map(|folder| around.cwd.join(folder));
+    let home = around.user_home;
     let user = user.iter().filter_map(|folder| Some(home?.join(folder)));
     local.chain(user).collect()
 }

@@ -9,7 +9,7 @@ use crate::problem::{Code, Severity, nearest, quoted};
 use crate::reader::Mapping;
 use crate::template;
 
-use super::{Loader, Purpose};
+use super::{Loader, Mentioned, Purpose};
 
 /// What the runner offers.
 const OPERATIONS: [&str; 2] = ["http.request", "notify.send"];
@@ -122,7 +122,7 @@ impl Loader<'_> {
             provider: provider??,
             prompt,
             system_prompt: self.optional_template(map, "system_prompt", step),
-            role: self.optional_template(map, "role", step),
+            role: self.role(map, step),
             skills: map
                 .get("skills")
                 .map(|node| self.skills(node, step))
@@ -172,6 +172,13 @@ impl Loader<'_> {
         Some(written)
     }
 
+    fn role(&self, map: &Mapping<'_>, step: &str) -> Option<String> {
+        let node = map.get("role")?;
+        let role = self.template(node, step, Purpose::Other)?;
+        self.note_mention(node.place, Mentioned::Role, &role);
+        Some(role)
+    }
+
     fn skills(&self, node: &Node, step: &str) -> Vec<Skill> {
         let mut skills = Vec::new();
         for item in node.list(self.findings).unwrap_or_default() {
@@ -186,7 +193,11 @@ impl Loader<'_> {
                     None => map.missing("the path of a skill"),
                 }
             } else {
-                skills.extend(self.template(item, step, Purpose::Other).map(Skill::Name));
+                let name = self.template(item, step, Purpose::Other);
+                if let Some(name) = &name {
+                    self.note_mention(item.place, Mentioned::Skill, name);
+                }
+                skills.extend(name.map(Skill::Name));
             }
         }
         skills

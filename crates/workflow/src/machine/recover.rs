@@ -81,7 +81,9 @@ impl Turn<'_> {
             }
             let step = self.plan.step(&start.step);
             let is_hook = matches!(start.action, Action::Hook { .. });
-            if is_hook || step.is_some_and(crate::plan::Step::is_safe_to_repeat) {
+            let is_safe = is_hook || step.is_some_and(crate::plan::Step::is_safe_to_repeat);
+            // Whoever was being asked has not answered.
+            if is_safe && !open.interrupted {
                 self.start_again(ticket, frame, start);
             } else {
                 open.interrupted = true;

@@ -146,6 +146,9 @@ fn a_called_workflow_with_a_doubtful_step_is_not_begun_anew_without_a_word() {
     });
     assert!(asked(&effects).is_some());
     assert!(run.started().is_empty());
+    let mut run = killed(&run);
+    assert!(asked(&run.tell(Input::Recover)).is_some());
+    assert!(run.started().is_empty(), "nobody has answered");
 }
 
 #[test]

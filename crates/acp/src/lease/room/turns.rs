@@ -89,33 +89,32 @@ fn prompt_answer(
 ) -> Result<Box<RawValue>, ErrorObject> {
     let said = said.and_then(|said| RawValue::from_string(said.frame.to_string()).ok());
     match stop {
-        // Who has said how it failed, and has answered the prompt, needs no error of ours.
-        Stop::Failed { .. } if said.as_ref().is_some_and(is_answer) => {
-            let own = said.map(|said| with_usage(&said, used));
-            Ok(own.expect("it was there a moment ago"))
-        }
-        Stop::Failed { message } => Err(said
-            .and_then(|said| {
-                crate::members::Members::read(said.get())?
-                    .get("error")
-                    .map(RawValue::get)
-                    .map(str::to_owned)
-            })
-            .and_then(|error| serde_json::from_str(&error).ok())
-            .unwrap_or_else(|| ErrorObject::internal(message.clone()))),
+        Stop::Failed { message } => match said {
+            // Who has said how it failed, and has answered the prompt, needs no error of ours.
+            Some(said) if is_answer(&said) => Ok(with_usage(&said, used)),
+            said => Err(said
+                .and_then(|said| {
+                    crate::members::Members::read(said.get())?
+                        .get("error")
+                        .map(RawValue::get)
+                        .map(str::to_owned)
+                })
+                .and_then(|error| serde_json::from_str(&error).ok())
+                .unwrap_or_else(|| ErrorObject::internal(message.clone()))),
+        },
         Stop::EndTurn
         | Stop::MaxTokens
         | Stop::MaxTurnRequests
         | Stop::Refusal
         | Stop::Cancelled => {
             let ours = || to_raw_value(&answer(stop, used)).expect("a value can be written");
-            let own = said.filter(is_answer);
+            let own = said.filter(|said| is_answer(said));
             Ok(own.unwrap_or_else(ours))
         }
     }
 }
 
-fn is_answer(said: &Box<RawValue>) -> bool {
+fn is_answer(said: &RawValue) -> bool {
     said.get().contains("\"stopReason\"")
 }
 

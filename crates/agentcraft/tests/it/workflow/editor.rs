@@ -744,33 +744,6 @@ fn each_mistake_in_a_prompt_has_its_code() {
 }
 
 #[test]
-fn a_run_that_fails_ends_its_turn_with_words_and_a_code_that_a_loaded_session_shows_again() {
-    let project = project();
-    let says = "EXECUTION.COMMAND.FAILED: step step: exit code 7: oh no";
-    project.workflow("broken", &step("echo oh no >&2; exit 7"));
-    let mut editor = Editor::open(&project);
-    let id = editor.begin("/broken");
-    let answer = editor.answer(&json!(id));
-    assert_eq!(answer["result"]["stopReason"], "refusal", "{answer}");
-    let about = &answer["result"]["_meta"]["agentcraft"];
-    assert_eq!(
-        about,
-        &json!({"code": "EXECUTION.COMMAND.FAILED", "exitCode": 3})
-    );
-    assert!(editor.words().contains(says), "{}", editor.words());
-    assert_eq!(editor.prompt("/01-greet who=Ann"), "end_turn");
-    let session = editor.session.clone();
-    editor.close();
-    let mut editor = Editor::open(&project);
-    let cwd = project.folder.to_string_lossy().into_owned();
-    let load = json!({"sessionId": session, "cwd": cwd, "mcpServers": []});
-    let answer = editor.call("session/load", load);
-    assert!(answer["result"].is_object(), "{answer}");
-    assert!(editor.words().contains(says), "{}", editor.words());
-    editor.close();
-}
-
-#[test]
 fn the_command_is_not_in_the_help_and_answers_to_the_name_awf() {
     let project = project();
     let output = project.cli(&["--help"]);

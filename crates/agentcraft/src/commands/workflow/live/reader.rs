@@ -2,16 +2,16 @@
 
 use std::{
     io::{self, IsTerminal},
-    os::fd::{AsFd, OwnedFd},
+    os::fd::AsFd,
 };
 
-use tokio::io::{Interest, unix::AsyncFd};
+use tokio::{io::Interest, net::unix::pipe};
 
 /// The other end of the standard output.
 #[derive(Debug)]
 pub(super) struct Reader {
     /// None where nobody leaves without a signal: a file, a terminal.
-    pipe: Option<AsyncFd<OwnedFd>>,
+    pipe: Option<pipe::Sender>,
 }
 
 impl Reader {
@@ -28,22 +28,20 @@ impl Reader {
 
     /// Resolves when nobody reads any more. Cancel-safe.
     pub(super) async fn left(&self) {
-        if let Some(pipe) = &self.pipe {
-            while let Ok(mut ready) = pipe.ready(Interest::ERROR).await {
-                if ready.ready().is_error() {
-                    return;
-                }
-                ready.clear_ready();
-            }
+        if let Some(pipe) = &self.pipe
+            && let Ok(ready) = pipe.ready(Interest::ERROR).await
+            && ready.is_error()
+        {
+            return;
         }
         // There is nobody who could leave, or the runtime is going away and the caller with it.
         std::future::pending::<()>().await;
     }
 }
 
-fn watched(stdout: &impl AsFd) -> io::Result<AsyncFd<OwnedFd>> {
-    let own = stdout.as_fd().try_clone_to_owned()?;
-    Ok(AsyncFd::register_with_interest(own, Interest::ERROR)?)
+/// Nothing is written through it, so that it may block as before.
+fn watched(stdout: &impl AsFd) -> io::Result<pipe::Sender> {
+    pipe::Sender::from_owned_fd_unchecked(stdout.as_fd().try_clone_to_owned()?)
 }
 
 #[cfg(test)]
