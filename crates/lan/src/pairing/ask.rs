@@ -39,6 +39,7 @@ impl Pairing {
         grant.check()?;
         let url = match self.inner.peers.find(whom) {
             Ok(peer) => peer.url,
+            Err(LanError::NotMet { peer, .. }) => peer.url,
             // Several may be announced at an address; it says itself who it is.
             Err(error @ LanError::Ambiguous { .. }) => base_of(whom).map_err(|_| error)?,
             Err(_) => base_of(whom)?,
