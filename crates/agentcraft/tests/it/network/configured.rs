@@ -152,7 +152,7 @@ fn a_password_in_the_address_of_a_node_is_refused_everywhere_and_not_repeated() 
     ] {
         let wrong = node().file("config.toml", &setting).stopped();
         let refused = wrong.cli(&["daemon", "start"]);
-        assert_eq!(refused.code, 2, "{refused:?}");
+        assert_eq!(refused.code, 5, "{refused:?}");
         assert!(
             refused.stderr.contains("a name or a password"),
             "{refused:?}"
