@@ -94,12 +94,17 @@ async fn ask(request: &RequestBuilder) -> Result<Response, reqwest::Error> {
 /// An address that can be asked.
 pub fn parse(url: &str) -> Result<Url, CardError> {
     let bad = |why: String| CardError::BadUrl {
-        url: url.to_owned(),
+        url: wire::address::masked(url).into_owned(),
         why,
     };
     let parsed = Url::parse(url).map_err(|error| bad(error.to_string()))?;
     if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
         return Err(bad("it begins with http:// or https://".to_owned()));
+    }
+    if !parsed.username().is_empty() || parsed.password().is_some() {
+        let why =
+            "it holds a name or a password, and addresses are told to others; a token opens it";
+        return Err(bad(why.to_owned()));
     }
     Ok(parsed)
 }

@@ -43,6 +43,12 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// Lets go of a conversation; the agent may forget it.
     fn close<'a>(&'a self, session: &'a str) -> DriverFuture<'a, ()>;
 
+    /// Whether there is anybody to take turns, as far as that can be told: asked before an agent is kept that was made of
+    /// what somebody wrote. Only who is surely not there is refused; one that is away now may come back.
+    fn is_there(&self) -> DriverFuture<'_, Result<(), DriverError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// As [`Driver::open`], with the words of a client that speaks the agent's own protocol.
     fn open_with(
         &self,

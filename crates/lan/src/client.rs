@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wire::runs::{Capability, Manifest};
 
-pub use neighbour::ClientError;
+pub use neighbour::{ClientError, base_of};
 pub(crate) use neighbour::{cut, forget_nulls};
 pub(crate) use pinning::{Seen, normal};
 
@@ -197,24 +197,6 @@ pub(crate) fn builder() -> reqwest::ClientBuilder {
         .redirect(reqwest::redirect::Policy::none())
 }
 
-/// The address of a node without what may follow it.
-pub(crate) fn base_of(url: &str) -> Result<String, ClientError> {
-    let wrong = |why: &str| ClientError::Address {
-        url: url.chars().take(200).collect(),
-        why: why.to_owned(),
-    };
-    let parsed = Url::parse(url).map_err(|error| wrong(&error.to_string()))?;
-    if !matches!(parsed.scheme(), "http" | "https") {
-        return Err(wrong("it begins with neither http:// nor https://"));
-    }
-    if !parsed.username().is_empty() || parsed.password().is_some() {
-        return Err(wrong("it holds a name or a password"));
-    }
-    let path = parsed.path().trim_end_matches('/');
-    let path = path.strip_suffix("/manifest").unwrap_or(path);
-    Ok(format!("{}{path}", parsed.origin().ascii_serialization()))
-}
-
 fn standard_manifest(base: &str, agents: &[Manifest]) -> Manifest {
     let host = Url::parse(base)
         .ok()
@@ -261,21 +243,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn the_address_of_a_node_is_found_in_what_people_and_announcements_write() {
-        for (url, base) in [
-            ("http://10.0.0.1:7420", "http://10.0.0.1:7420"),
-            ("http://10.0.0.1:7420/", "http://10.0.0.1:7420"),
-            ("https://node:7420/manifest?x=1#y", "https://node:7420"),
-            ("http://h/acp/manifest", "http://h/acp"),
-        ] {
-            assert_eq!(base_of(url).unwrap(), base);
-        }
-        for wrong in ["ftp://h", "node:7420", "", "http://me:secret@h"] {
-            base_of(wrong).unwrap_err();
-        }
-    }
 
     #[test]
     fn a_token_is_not_sent_to_a_certificate_that_is_only_being_learnt() {

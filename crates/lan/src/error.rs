@@ -2,12 +2,25 @@
 
 use engine::EngineError;
 
-use crate::client::ClientError;
+use crate::{client::ClientError, peer::PeerView};
 
 #[derive(Debug, thiserror::Error)]
 pub enum LanError {
     #[error("there is no peer {id}")]
     NoPeer { id: String },
+    /// It stands in the settings, and has not said yet who it is.
+    #[error("{} is in the settings and not known yet: {why}", peer.url)]
+    NotMet { peer: Box<PeerView>, why: String },
+    #[error("{url} tells nobody who it is before they are paired: `agentcraft peer pair {url}`")]
+    Unpaired {
+        url: String,
+        /// The certificate that it made itself.
+        shown: Option<String>,
+    },
+    #[error(
+        "{url} signed its certificate itself, so no token was sent to it: if its owner knows it by {shown}, say so with --fingerprint {shown}, or pair: `agentcraft peer pair {url}`"
+    )]
+    Unproven { url: String, shown: String },
     #[error("{said} means more than one peer; name one by its id: {}", ids.join(", "))]
     Ambiguous { said: String, ids: Vec<String> },
     #[error("there is no intent {id}")]

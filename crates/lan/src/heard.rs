@@ -68,6 +68,10 @@ impl Driver for Heard {
         self.driver.close(session)
     }
 
+    fn is_there(&self) -> DriverFuture<'_, Result<(), DriverError>> {
+        self.driver.is_there()
+    }
+
     fn open_with(
         &self,
         open: OpenSession,

@@ -8,7 +8,6 @@ use engine::Records;
 use platform::Tasks;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
 
 use crate::{
     advice::Advisers,
@@ -162,22 +161,7 @@ async fn keep_asking(peers: Peers, mut configured: Vec<NewPeer>, stop: Cancellat
         let round = async {
             let mut missing = Vec::new();
             for new in configured.drain(..) {
-                if let Err(error) = peers.add(new.clone()).await {
-                    let why = engine::chain(&error);
-                    match &error {
-                        LanError::Peer(error) if error.is_about_certificate() => {
-                            warn!(
-                                url = new.url,
-                                error = why,
-                                "pair with this configured peer: it signed its certificate itself"
-                            );
-                        }
-                        _ => debug!(
-                            url = new.url,
-                            error = why,
-                            "a configured peer does not answer"
-                        ),
-                    }
+                if !peers.add_configured(&new).await {
                     missing.push(new);
                 }
             }

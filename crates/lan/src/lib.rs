@@ -30,7 +30,7 @@ mod terms;
 mod test_support;
 
 pub use answers::{AnswerRule, AnsweredBy, Choice, Decision, Question, decide};
-pub use client::ClientError;
+pub use client::{ClientError, base_of};
 pub use discovery::Discovery;
 pub use driver::Joined;
 pub use error::LanError;

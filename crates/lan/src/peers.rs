@@ -2,6 +2,7 @@
 //!
 //! A peer that goes is marked, never deleted. Every change is kept before it is shown.
 
+mod adding;
 mod contact;
 mod meetings;
 mod room;
@@ -55,6 +56,8 @@ struct Inner {
     forge: Forge,
     tasks: Tasks,
     known: Mutex<BTreeMap<String, Peer>>,
+    /// Those of the settings that have not said yet who they are, by address: what is in the way.
+    unmet: Mutex<BTreeMap<String, String>>,
     /// Made when it is asked for, dropped when a peer changes.
     index: Mutex<Option<Arc<Index>>>,
     /// Changes are kept one after the other.
@@ -119,6 +122,7 @@ impl Peers {
             forge,
             tasks,
             known: Mutex::new(known),
+            unmet: Mutex::default(),
             index: Mutex::default(),
             gate: tokio::sync::Mutex::default(),
             contacts: Semaphore::new(CONTACTS_MAX),
@@ -153,13 +157,17 @@ impl Peers {
     /// Every peer, by what it is called here.
     pub fn list(&self) -> Vec<PeerView> {
         let mut views: Vec<PeerView> = self.known().values().map(Peer::view).collect();
+        views.extend(self.waited_for().iter().map(Peer::view));
         views.sort_by(|one, two| one.alias.cmp(&two.alias));
         views
     }
 
     /// One peer, by its id, what it is called here, or its address.
     pub fn show(&self, id: &str) -> Result<PeerView, LanError> {
-        self.find(id).map(|peer| peer.view())
+        match self.find(id) {
+            Err(LanError::NotMet { peer, .. }) => Ok(*peer),
+            found => found.map(|peer| peer.view()),
+        }
     }
 
     /// How a peer is reached, with what we show it; for drivers, never for a face.
@@ -175,6 +183,7 @@ impl Peers {
     /// For what people say. A peer chooses its own name, so that is none of the ways to mean it. What means two peers
     /// means none: one of them may be there to be taken for the other.
     pub(crate) fn find(&self, said: &str) -> Result<Peer, LanError> {
+        let waited_for = self.waited_for();
         let known = self.known();
         let url = said.trim_end_matches('/');
         let named = |peer: &&Peer| peer.agent_id == said || peer.alias.as_str() == said;
@@ -183,7 +192,16 @@ impl Peers {
             meant = known.values().filter(|peer| peer.url == url).collect();
         }
         match meant[..] {
-            [] => Err(no_peer(said)),
+            [] => match waited_for
+                .into_iter()
+                .find(|peer| named(&peer) || peer.url == url)
+            {
+                Some(peer) => Err(LanError::NotMet {
+                    why: peer.trouble.clone().unwrap_or_default(),
+                    peer: Box::new(peer.view()),
+                }),
+                None => Err(no_peer(said)),
+            },
             [peer] => Ok(peer.clone()),
             [..] => Err(LanError::Ambiguous {
                 said: said.chars().take(128).collect(),
@@ -441,6 +459,13 @@ impl Peers {
     fn clients(&self) -> MutexGuard<'_, HashMap<String, (Address, Client)>> {
         self.inner
             .clients
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unmet(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.inner
+            .unmet
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }

@@ -303,6 +303,9 @@ impl IntoResponse for Refused {
 fn class(error: &LanError) -> (StatusCode, &'static str) {
     match error {
         LanError::NoPeer { .. } => (StatusCode::NOT_FOUND, "no_such_peer"),
+        LanError::NotMet { .. } => (StatusCode::CONFLICT, "peer_not_met"),
+        LanError::Unpaired { .. } => (StatusCode::CONFLICT, "peer_not_paired"),
+        LanError::Unproven { .. } => (StatusCode::CONFLICT, "certificate_not_known"),
         LanError::NoIntent { .. } => (StatusCode::NOT_FOUND, "no_such_intent"),
         LanError::NoFit { .. } => (StatusCode::NOT_FOUND, "no_capability"),
         LanError::NoPairing => (StatusCode::NOT_FOUND, "no_such_pairing"),
@@ -337,6 +340,9 @@ fn hint(error: &LanError) -> (Option<String>, Option<Value>) {
         }
         LanError::Peer(_) => fixed("look whether the peer is on and can be reached"),
         LanError::NoPeer { .. }
+        | LanError::NotMet { .. }
+        | LanError::Unpaired { .. }
+        | LanError::Unproven { .. }
         | LanError::Ambiguous { .. }
         | LanError::NoIntent { .. }
         | LanError::Ourselves

@@ -2,6 +2,7 @@
 //!
 //! How it is reached, and how long that may take, is for whoever makes the connections.
 
+mod address;
 mod refusal;
 
 use std::fmt;
@@ -10,6 +11,7 @@ use reqwest::{Method, RequestBuilder, Response};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use address::base_of;
 pub use refusal::cut;
 
 /// Why another node did not do what it was asked.

@@ -52,14 +52,11 @@ pub struct Client {
 
 impl Client {
     pub fn new(address: PeerAddress) -> Result<Self, ClientError> {
-        let base = address.url.trim_end_matches('/').to_owned();
+        let base = neighbour::base_of(&address.url)?;
         let wrong = |why: &str| ClientError::Address {
             url: base.clone(),
             why: why.to_owned(),
         };
-        if !base.starts_with("http://") && !base.starts_with("https://") {
-            return Err(wrong("it begins with neither http:// nor https://"));
-        }
         let builder = || {
             reqwest::Client::builder()
                 .connect_timeout(CONNECT_WITHIN)
@@ -104,6 +101,11 @@ impl Client {
         }
         let page: Page = self.get_json("/agents?limit=1000").await?;
         Ok(page.agents)
+    }
+
+    /// One agent, by a name that needs no escapes.
+    pub async fn agent(&self, name: &str) -> Result<Manifest, ClientError> {
+        self.get_json(&format!("/agents/{name}")).await
     }
 
     /// How a run stands.

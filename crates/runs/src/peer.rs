@@ -1,5 +1,7 @@
 //! The driver of an agent on another node: its turns are runs there, its questions are asks here.
 
+mod looking;
+
 use std::{
     collections::{HashMap, HashSet},
     ffi::OsStr,
@@ -29,6 +31,10 @@ const TOKEN_FILE_MAX: u64 = 4096;
 
 /// Conversations of one agent that are open at a time; the engine closes those that are idle.
 const OPEN_MAX: usize = 1024;
+
+/// Nodes of a chain that are told, and characters of their ids; no chain of ours is longer.
+const NODES_MAX: usize = 16;
+const NODE_ID_MAX: usize = 128;
 
 /// Takes turns by asking an agent of another node.
 #[derive(Debug)]
@@ -226,11 +232,14 @@ impl PeerDriver {
                 message,
                 suggestion,
                 code,
+                details,
                 ..
             } => {
                 let way_on = suggestion.map_or(String::new(), |way_on| format!(" ({way_on})"));
+                let way_here = details.as_deref().and_then(way_here).unwrap_or_default();
+                let url = self.client.url();
                 Ok(Stop::Failed {
-                    message: format!("{} refused: {message} [{code}]{way_on}", self.client.url()),
+                    message: format!("{url} refused: {message} [{code}]{way_here}{way_on}"),
                 })
             }
             error => Err(gone(&error)),
@@ -276,6 +285,10 @@ impl PeerDriver {
 }
 
 impl Driver for PeerDriver {
+    fn is_there(&self) -> DriverFuture<'_, Result<(), DriverError>> {
+        Box::pin(self.look())
+    }
+
     fn open(&self, open: OpenSession) -> DriverFuture<'_, Result<Opened, DriverError>> {
         Box::pin(self.open_session(open))
     }
@@ -478,6 +491,14 @@ fn token(
     let read = files::read_bounded(Path::new(&path), TOKEN_FILE_MAX);
     let bytes = read.map_err(|error| unsupported(&format!("read its token: {error}")))?;
     Ok(Some(String::from_utf8_lossy(&bytes).trim().to_owned()))
+}
+
+/// The nodes that have called one another until it was refused, in order.
+fn way_here(details: &Value) -> Option<String> {
+    let chain = details.get("call_chain")?.as_array()?;
+    let ids = chain.iter().take(NODES_MAX).filter_map(Value::as_str);
+    let ids: Vec<String> = ids.map(|id| neighbour::cut(id, NODE_ID_MAX)).collect();
+    Some(format!("; called by way of {}", ids.join(" > ")))
 }
 
 fn unsupported(what: &str) -> DriverError {

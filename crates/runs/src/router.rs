@@ -128,8 +128,11 @@ fn number(query: &str, name: &str, default: usize) -> Result<usize, RunsError> {
 async fn agent(State(runs): State<Runs>, who: Who, Path(name): Path<String>) -> Answer {
     let caller = caller(who)?;
     let manifest = runs.agent_manifest(&name);
-    let manifest = manifest.filter(|agent| runs.lacking(&caller, &agent.name).is_none());
     let manifest = manifest.ok_or(RunsError::AgentNotFound { name })?;
+    // As where a run is asked for: what is missing is the right.
+    if let Some(right) = runs.lacking(&caller, &manifest.name) {
+        return Err(RunsError::Forbidden { right });
+    }
     Ok(Json(manifest).into_response())
 }
 

@@ -52,7 +52,7 @@ impl Story {
     fn tell_text(&mut self, words: &str, at: Timestamp) -> Vec<Event> {
         let mut events = Vec::new();
         let open = self.open.get_or_insert_with(|| {
-            let mut message = Message::new(&self.role, Vec::new());
+            let mut message = Message::new(&self.role, nothing_yet());
             message.created_at = Some(text(at));
             events.push(Event::of_message(RunEvent::MessageCreated, message));
             Open {
@@ -77,6 +77,11 @@ impl Story {
         message.completed_at = Some(text(at));
         message
     }
+}
+
+/// The parts of a message that has only begun: the standard wants one in every message, and words are told once.
+pub(crate) fn nothing_yet() -> Vec<Part> {
+    vec![Part::text("")]
 }
 
 fn generic(kind: &str, mut body: Value) -> Event {
@@ -105,11 +110,13 @@ mod tests {
                 text: text.to_owned(),
             })
         };
-        let kinds: Vec<String> = ["How", "dy"]
+        let events: Vec<Event> = ["How", "dy"]
             .iter()
             .flat_map(|text| story.tell(&say(text)))
-            .map(|event| event.kind)
             .collect();
+        let begun = events[0].message.as_ref().unwrap();
+        assert_eq!(begun.parts, [Part::text("")], "a message has a part");
+        let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
         assert_eq!(kinds, ["message.created", "message.part", "message.part"]);
         let message = story.close(Timestamp(1000)).unwrap();
         assert_eq!(message.role, "agent/echo");

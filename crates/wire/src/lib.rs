@@ -1,6 +1,7 @@
 //! Messages of each protocol, as types: what goes over a wire, and nothing about what it means.
 
 pub mod a2a;
+pub mod address;
 pub mod awcp;
 pub mod daemon;
 mod hex;

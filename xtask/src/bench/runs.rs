@@ -10,7 +10,7 @@ use serde_json::json;
 use super::context::Context;
 use super::daemon::{load, resident_kib};
 use super::figure::{Figure, Goal};
-use super::http::{Http, Load, Node, Reference, Responder, Target, one_word, post};
+use super::http::{Face, Http, Load, Node, Other, Reference, Responder, Target, one_word, post};
 use super::samples::Samples;
 use super::turn::TALKER;
 
@@ -19,6 +19,10 @@ const REFERENCE: &str = include_str!("runs/reference.py");
 const REFERENCE_NAME: &str = "acp-sdk";
 /// What a right answer contains.
 const PROOF: &[u8] = br#""status":"completed""#;
+/// The program that is the face with an agent in its own process, and how many times the reference's rate it should reach.
+const FACE_PACKAGE: &str = "runs";
+const FACE_EXAMPLE: &str = "echo_server";
+const REFERENCE_GOAL: f64 = 100.0;
 /// A lone client, a small team, a busy machine's worth, and far more than it has cores.
 const CONNECTIONS: [usize; 4] = [1, 8, 32, 128];
 /// Streams that are timed one after the other.
@@ -38,15 +42,19 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Figure>> {
     if let Err(why) = &reference {
         figures.push(Figure::left_out(format!("beside {REFERENCE_NAME}"), why));
     }
+    let mut theirs = Vec::new();
     for connections in CONNECTIONS {
         if connections > 1 && reference.is_ok() {
             // It slows down with every run it has served; a fresh one is the stronger peer.
             reference = Reference::start("acp_rest", "acp_sdk.server", REFERENCE)?;
         }
         let peer = reference.as_ref().ok();
-        figures.extend(loads(&mut node, &responder, peer, &body, connections)?);
+        let (told, peers) = loads(&mut node, &responder, peer, &body, connections)?;
+        figures.extend(told);
+        theirs.push((connections, peers));
     }
     figures.extend(streams(&mut node, &responder, reference.as_ref().ok())?);
+    figures.extend(face(context, reference.as_ref().ok(), &theirs)?);
     let length = Duration::from_secs(60) * context.minutes();
     figures.extend(soak::soak(&mut node, length, &body, PROOF)?);
     let after = node.stage.daemon.resident_kib()? / KIB_PER_MIB;
@@ -72,7 +80,7 @@ fn loads(
     reference: Option<&Reference>,
     body: &str,
     connections: usize,
-) -> anyhow::Result<Vec<Figure>> {
+) -> anyhow::Result<(Vec<Figure>, Option<Load>)> {
     let bare = post("/runs", "", body);
     let mut targets = vec![
         Target {
@@ -92,7 +100,35 @@ fn loads(
         proof: PROOF,
     }));
     let loads = Load::of(&mut targets, connections)?;
-    Ok(Load::figures("runs", connections, &loads, REFERENCE_NAME))
+    let figures = Load::figures("runs", connections, &loads, REFERENCE_NAME);
+    Ok((figures, loads.into_iter().nth(2)))
+}
+
+/// The face without a node around it, with an agent that says everything back in the same process: the reference's does so
+/// in its own.
+fn face(
+    context: &Context,
+    reference: Option<&Reference>,
+    theirs: &[(usize, Option<Load>)],
+) -> anyhow::Result<Vec<Figure>> {
+    let program = match context.release_example(FACE_PACKAGE, FACE_EXAMPLE)? {
+        Ok(program) => program,
+        Err(why) => return Ok(vec![Figure::left_out("echo in the face's process", why)]),
+    };
+    let other = Other {
+        name: REFERENCE_NAME,
+        goal: REFERENCE_GOAL,
+    };
+    let server = Face::start(&program, ("/runs", ""), PROOF, other)?;
+    let mut figures = Vec::new();
+    for (connections, theirs) in theirs {
+        figures.extend(server.loads(&body("sync"), *connections, theirs.as_ref())?);
+    }
+    let body = body("stream");
+    let request = post("/runs", "", &body);
+    let reference = reference.map(|reference| (reference, request.as_slice()));
+    figures.extend(server.streams(&body, reference)?);
+    Ok(figures)
 }
 
 /// From the request to the first event of its stream, and to the last.

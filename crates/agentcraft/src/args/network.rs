@@ -117,6 +117,9 @@ pub(crate) struct PeerAddArgs {
     /// A file that holds a token of that node
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// sha256: and the hash of the certificate that the node made itself
+    #[arg(long, value_name = "HASH")]
+    pub(crate) fingerprint: Option<String>,
     #[command(flatten)]
     pub(crate) output: FormatArgs,
 }

@@ -44,7 +44,11 @@ pub(super) fn run(
             print_values(&peers, fields, none, output.format, screen)?;
         }
         PeerCommand::Add(arguments) => {
-            let body = json!({ "url": arguments.url, "token": token_of(arguments.token_file.as_deref())? });
+            let body = json!({
+                "url": arguments.url,
+                "token": token_of(arguments.token_file.as_deref())?,
+                "fingerprint": arguments.fingerprint,
+            });
             let added = node.post("/peers", &body)?;
             show(&added, arguments.output.format, screen)?;
         }

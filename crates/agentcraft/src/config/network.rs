@@ -11,6 +11,7 @@ use std::{
 use awcp::AwcpConfig;
 use domain::Name;
 use serde::Deserialize;
+use wire::address::{masked, user_info};
 
 use super::{ConfigError, bad_value};
 
@@ -292,6 +293,7 @@ impl Network {
             (Trust::Open, None, Certificate::Own) => Certificate::None,
             (_, _, certificate) => certificate,
         };
+        check_addresses(table.url.as_deref(), &lan, &lending)?;
         Ok(Self {
             listen,
             trust: table.trust,
@@ -305,6 +307,24 @@ impl Network {
             public: table.public.unwrap_or_else(|| vec!["*".to_owned()]),
             webhooks: table.webhooks,
         })
+    }
+}
+
+/// Other nodes are told these, so nothing secret may stand in them.
+fn check_addresses(url: Option<&str>, lan: &Lan, lending: &Lending) -> Result<(), ConfigError> {
+    let peers = lan.peers.iter().map(|peer| ("lan.peers", peer.as_str()));
+    for (name, url) in url.map(|url| ("http.url", url)).into_iter().chain(peers) {
+        if lan::base_of(url).is_err() {
+            let expected = "an address such as https://desk.example:7420, and not with a name or a password in it";
+            return Err(bad_value(name, &masked(url), expected));
+        }
+    }
+    match lending.sftp_host.as_deref() {
+        Some(host) if user_info(host).is_some() => {
+            let expected = "a host, and not with a name or a password before it";
+            Err(bad_value("lending.sftp_host", &masked(host), expected))
+        }
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -384,6 +404,37 @@ mod tests {
         assert_eq!(resolve(&open, None).unwrap().certificate, Certificate::None);
         let both = format!("{listen}trust = \"open\"\ntls = true");
         assert_eq!(resolve(&both, None).unwrap().certificate, Certificate::Own);
+    }
+
+    #[test]
+    fn a_password_in_an_address_that_others_are_told_is_refused_and_not_repeated() {
+        let refused = |table: &str, lan: &str, lending: &str| {
+            let table: HttpTable = toml::from_str(table).unwrap();
+            let (lan, lending) = (toml::from_str(lan), toml::from_str(lending));
+            let resolved =
+                Network::resolve(table, lan.unwrap(), lending.unwrap(), None, |path| path);
+            resolved.unwrap_err().to_string()
+        };
+        for (words, setting) in [
+            (refused("url = \"http://me:hush@desk\"", "", ""), "http.url"),
+            (refused("url = \"me:hush@desk\"", "", ""), "http.url"),
+            (
+                refused("", "peers = [\"http://me:hush@desk\"]", ""),
+                "lan.peers",
+            ),
+            (
+                refused("", "peers = [\"https://hush@desk\"]", ""),
+                "lan.peers",
+            ),
+            (
+                refused("", "", "sftp_host = \"me:hush@desk\""),
+                "lending.sftp_host",
+            ),
+        ] {
+            assert!(words.starts_with(setting), "{words}");
+            assert!(words.contains("***") && !words.contains("hush"), "{words}");
+            assert!(words.contains("password"), "{words}");
+        }
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The faces of the network, each against a real daemon on a port of its own.
 
 mod a2a;
+mod chains;
 mod command;
+mod configured;
 mod crashes;
 mod exchange;
 pub(crate) mod http;

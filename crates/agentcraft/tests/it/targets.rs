@@ -306,6 +306,11 @@ fn an_unknown_peer_or_folder_is_said_as_such_and_leaves_no_agent() {
     for (target, words, hint) in [
         ("peer:nobody/news".to_owned(), "no peer nobody", "peer list"),
         (
+            format!("peer:{alias}/nope"),
+            "shows no agent nope; it shows echo",
+            "peer list",
+        ),
+        (
             "workflow:nope".to_owned(),
             "no workflow called nope",
             "workflow list",

@@ -151,17 +151,23 @@ impl Engine {
                 self.sessions().driver(&name)
             }
         };
-        match driver {
-            Ok(_) => Ok(name),
+        let nobody = |reason| EngineError::Nobody {
+            target: maker.to_string(),
+            reason,
+        };
+        let found = match driver {
+            Ok(driver) => driver
+                .is_there()
+                .await
+                .map_err(|error| nobody(error.to_string())),
+            Err(EngineError::Launch { reason, .. }) => Err(nobody(reason)),
+            Err(other) => Err(other),
+        };
+        match found {
+            Ok(()) => Ok(name),
             Err(error) => {
                 self.destroy(name.as_str(), Force::Yes).await?;
-                Err(match error {
-                    EngineError::Launch { reason, .. } => EngineError::Nobody {
-                        target: maker.to_string(),
-                        reason,
-                    },
-                    other => other,
-                })
+                Err(error)
             }
         }
     }

@@ -37,12 +37,7 @@ impl Pairing {
     /// Asks a node to pair; `whom` is a peer that is known, or an address. `grant` is what it may do here.
     pub async fn ask(&self, whom: &str, grant: Grant) -> Result<Asked, LanError> {
         grant.check()?;
-        let url = match self.inner.peers.find(whom) {
-            Ok(peer) => peer.url,
-            // Several may be announced at an address; it says itself who it is.
-            Err(error @ LanError::Ambiguous { .. }) => base_of(whom).map_err(|_| error)?,
-            Err(_) => base_of(whom)?,
-        };
+        let url = self.url_of(whom)?;
         let seen = Seen::default();
         let address = |certificate| Address {
             url: url.clone(),
@@ -106,6 +101,16 @@ impl Pairing {
             .tasks
             .spawn(|stop| async move { pairing.see_through(told, begun, stop).await });
         Ok(asked)
+    }
+
+    fn url_of(&self, whom: &str) -> Result<String, LanError> {
+        match self.inner.peers.find(whom) {
+            Ok(peer) => Ok(peer.url),
+            Err(LanError::NotMet { peer, .. }) => Ok(peer.url),
+            // Several may be announced at an address; it says itself who it is.
+            Err(error @ LanError::Ambiguous { .. }) => base_of(whom).map_err(|_| error),
+            Err(_) => Ok(base_of(whom)?),
+        }
     }
 
     /// How a pairing stands that we asked for.

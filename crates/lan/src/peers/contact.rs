@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tracing::{debug, info};
-use wire::{hex, runs::Manifest};
+use wire::runs::Manifest;
 
-use super::{NewPeer, Peers, Sighting, room::host, stranger};
+use super::{Peers, Sighting, room::host, stranger};
 use crate::{
-    client::{ANSWER_WITHIN, Address, Certificate, Client, ClientError, normal},
+    client::{ANSWER_WITHIN, Certificate, Client, ClientError},
     error::LanError,
     peer::{Origin, Peer, PeerView, Status, now},
 };
@@ -30,72 +30,6 @@ pub struct Ping {
 }
 
 impl Peers {
-    /// Makes a peer known by its address: asks it who it is.
-    pub async fn add(&self, new: NewPeer) -> Result<PeerView, LanError> {
-        let fingerprint = new.fingerprint.as_deref().map(normal).transpose();
-        let fingerprint = fingerprint.map_err(|error| LanError::Invalid {
-            what: error.to_string(),
-        })?;
-        let certificate = match &fingerprint {
-            Some(fingerprint) => Certificate::Pinned(fingerprint.clone()),
-            None => Certificate::Roots,
-        };
-        let url = crate::client::base_of(&new.url)?;
-        let address = Address {
-            url: url.clone(),
-            token: new.token.clone(),
-            certificate,
-        };
-        let (manifest, agents) = self.connect(address)?.manifest().await?;
-        let id = id_of(&manifest, &url)?;
-        if self.node().is(&id) {
-            return Err(LanError::Ourselves);
-        }
-        let moves = match self.get(&id) {
-            Ok(known) => known.url != url,
-            Err(_) => false,
-        };
-        if moves {
-            self.check_move(&id, &new, fingerprint.as_deref())?;
-        }
-        self.ensure(stranger(&id, &manifest.name, url.clone(), Origin::Added))
-            .await?;
-        let peer = self
-            .change(&id, |peer| {
-                peer.origin = Origin::Added;
-                peer.url = url;
-                if moves && fingerprint != peer.fingerprint {
-                    // What was trusted there is not trusted here.
-                    (peer.token, peer.fingerprint) = (None, None);
-                }
-                peer.token = new.token.or(peer.token.take());
-                peer.fingerprint = fingerprint.or(peer.fingerprint.take());
-                met(peer, manifest, agents);
-            })
-            .await?;
-        Ok(peer.view())
-    }
-
-    /// Anybody may say that it is a node that is known elsewhere: it shows its certificate, or whoever adds it brings a
-    /// token for it.
-    fn check_move(
-        &self,
-        id: &str,
-        new: &NewPeer,
-        fingerprint: Option<&str>,
-    ) -> Result<(), LanError> {
-        let known = self.get(id)?;
-        let is_trusted = known.token.is_some() || known.fingerprint.is_some();
-        let is_proved = fingerprint.is_some() && fingerprint == known.fingerprint.as_deref();
-        if is_trusted && !is_proved && new.token.is_none() {
-            return Err(LanError::KnownElsewhere {
-                name: known.alias.to_string(),
-                url: known.url,
-            });
-        }
-        Ok(())
-    }
-
     /// Asks whether a peer is there.
     pub async fn ping(&self, id: &str) -> Result<Ping, LanError> {
         let peer = self.find(id)?;
@@ -320,7 +254,7 @@ impl Peers {
 }
 
 /// What a peer said of itself is taken over when its version says that it changed.
-fn met(peer: &mut Peer, manifest: Manifest, agents: Vec<String>) {
+pub(super) fn met(peer: &mut Peer, manifest: Manifest, agents: Vec<String>) {
     let is_same = peer
         .manifest
         .as_ref()
@@ -334,22 +268,7 @@ fn met(peer: &mut Peer, manifest: Manifest, agents: Vec<String>) {
     peer.trouble = None;
 }
 
-/// A server of the standard alone has no id; its address stands for it.
-fn id_of(manifest: &Manifest, url: &str) -> Result<String, LanError> {
-    use sha2::{Digest, Sha256};
-    match &manifest.agent_id {
-        Some(id) if is_id(id) => Ok(id.clone()),
-        Some(_) => Err(LanError::Invalid {
-            what: "the peer calls itself by something that is no id".to_owned(),
-        }),
-        None => Ok(format!(
-            "at-{}",
-            &hex(&Sha256::digest(url.as_bytes()))[..16]
-        )),
-    }
-}
-
-fn is_id(id: &str) -> bool {
+pub(super) fn is_id(id: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     (1..=ID_MAX).contains(&id.len()) && id.bytes().all(plain)
 }

@@ -14,6 +14,7 @@ use super::RunTask;
 use crate::{
     deliver::Changes,
     record::{self, Dialect, Failure},
+    story::nothing_yet,
 };
 
 impl RunTask {
@@ -175,7 +176,7 @@ impl RunTask {
 
     fn tell_parts(&mut self, parts: Vec<Part>) {
         let now = record::now();
-        let empty = self.story.message(Vec::new(), now, now);
+        let empty = self.story.message(nothing_yet(), now, now);
         self.log
             .append(Event::of_message(RunEvent::MessageCreated, empty));
         for part in &parts {

@@ -313,6 +313,32 @@ fn slow_requests_generated_from_the_description_of_the_standards_server_are_answ
     generated(&daemon, file.to_str().unwrap(), &arguments);
 }
 
+/// Reads the standard's own document and makes it sound where it is not: one path names no parameter, and another names it
+/// otherwise than the path does.
+const SOUND: &str = include_str!("official.py");
+
+#[test]
+#[ignore = "slow: schemathesis takes a minute to make its requests"]
+fn slow_requests_generated_from_the_standards_own_document_are_answered_as_it_says() {
+    let Some(document) = std::env::var_os("AGENTCRAFT_TEST_ACP_DOCUMENT") else {
+        println!("skipped: AGENTCRAFT_TEST_ACP_DOCUMENT names no openapi.yaml of the standard");
+        return;
+    };
+    let Some(python) = python("schema") else {
+        println!("skipped: ./test installs the packages of tests/python/schema.txt");
+        return;
+    };
+    let daemon = listening();
+    let file = daemon.home().join("official.json");
+    let made = Command::new(python)
+        .args(["-c", SOUND])
+        .args([document.as_os_str(), file.as_os_str()])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    generated(&daemon, file.to_str().unwrap(), &["--url", &daemon.url()]);
+}
+
 #[test]
 fn runs_at_an_agent_that_is_started_for_them_never_meet_its_end() {
     let daemon = listening();
