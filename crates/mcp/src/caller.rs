@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use domain::Trace;
 use engine::{Rights, ToolProgress};
 use rmcp::{
     RoleServer,
@@ -41,6 +42,8 @@ pub(crate) struct Caller {
     rights: Rights,
     /// Which agents it is told of.
     sight: Sight,
+    /// What the call belongs to, where the client says so.
+    trace: Option<Trace>,
     /// How often it was told; progress has no other measure, and must grow.
     told: u32,
 }
@@ -68,6 +71,7 @@ impl Caller {
             gone,
             peer: context.peer.clone(),
             token: context.meta.get_progress_token(),
+            trace: (context.meta.get_traceparent()).and_then(Trace::of_traceparent),
             told: 0,
         }
     }
@@ -75,6 +79,11 @@ impl Caller {
     /// What makes it leave before it does by itself, and where work for it goes on to its end.
     pub(crate) fn dismissal(&self) -> (CancellationToken, TaskTracker) {
         (self.request.clone(), self.calls.clone())
+    }
+
+    /// The trace of the turns that the call brings about.
+    pub(crate) fn trace(&self) -> Option<String> {
+        self.trace.map(|trace| trace.to_string())
     }
 
     /// Whether no agent leads where it may not go.

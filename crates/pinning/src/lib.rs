@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{
 };
 use wire::hex;
 
-pub use authorities::believing;
+pub use authorities::{believing, has_authorities};
 
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]

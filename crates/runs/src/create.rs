@@ -123,12 +123,7 @@ impl Runs {
             error: None,
             asks: std::collections::BTreeMap::new(),
             chain,
-            // A run that comes from nowhere begins a trace, which its lines of the journal tell as its turn does.
-            trace: Some(
-                around
-                    .trace
-                    .unwrap_or_else(|| Trace::new(Uuid::new_v4().as_u128())),
-            ),
+            trace: Some(around.trace.unwrap_or_else(fresh_trace)),
             base: around.base.clone(),
             master_session: metadata.master_session_id.clone(),
             created_at: record::now(),
@@ -415,4 +410,9 @@ pub(crate) fn check_input(input: &[Message]) -> Result<(), RunsError> {
         return invalid("a part has content or content_url, not both");
     }
     Ok(())
+}
+
+/// A run that comes from nowhere begins a trace, which its lines of the journal tell as its turn does.
+fn fresh_trace() -> Trace {
+    Trace::new(Uuid::new_v4().as_u128())
 }

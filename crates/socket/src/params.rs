@@ -1,6 +1,6 @@
 //! Parameters: parsed into their type once, with an error that names the field.
 
-use domain::{Name, target::Target};
+use domain::{Name, NoTrace, Trace, target::Target};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
@@ -51,6 +51,12 @@ pub(crate) fn target(field: &str, text: &str) -> Result<Target, RpcError> {
     text.parse().map_err(|error: domain::target::TargetError| {
         RpcError::invalid_params(field, &error.to_string())
     })
+}
+
+/// What a turn belongs to.
+pub(crate) fn trace(field: &str, text: Option<String>) -> Result<Option<Trace>, RpcError> {
+    let trace = text.map(Trace::try_from).transpose();
+    trace.map_err(|error: NoTrace| RpcError::invalid_params(field, &error.to_string()))
 }
 
 /// A prompt that fits into an event with room to spare: events are lines too.

@@ -94,7 +94,13 @@ fn of_daemon(config: &Config, text: &mut String) -> Result<(), CommandError> {
         ("Sessions", "session.list"),
         ("Problems of templates", "template.problems"),
     ] {
-        let told: Value = daemon.call(method, &json!({}))?;
+        let mut told: Value = daemon.call(method, &json!({}))?;
+        // What was said in a conversation is nobody's who reads of trouble.
+        for listed in told.as_array_mut().into_iter().flatten() {
+            if let Value::Object(listed) = listed {
+                listed.remove("prompt");
+            }
+        }
         section(text, title, "json", &pretty(&hiding::of_value(&told)));
     }
     section(text, "Journal", "text", &journal(&mut daemon)?);

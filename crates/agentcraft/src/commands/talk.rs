@@ -75,6 +75,7 @@ pub(super) fn run(
             timeout_ms: arguments.timeout,
             max_turns: arguments.max_turns,
             model: arguments.model,
+            trace: None,
         },
         cleanup: arguments.template.is_some().then_some(!arguments.keep),
         stream: true,

@@ -17,7 +17,7 @@ const MARK: &str = "AGENTCRAFT_TEST_BARE";
 const SCRIPT: &str = r#"set -eu
 mount --rbind /proc "$ROOT/proc"
 mount --rbind /dev "$ROOT/dev"
-in_root="env -i HOME=/root PATH=/bin AGENTCRAFT_LISTEN=127.0.0.1:0 $MARKED $(command -v chroot) $ROOT /bin/agentcraft"
+in_root="env -i HOME=/here PATH=/bin AGENTCRAFT_LISTEN=127.0.0.1:0 $MARKED $(command -v chroot) $ROOT /bin/agentcraft"
 $in_root up >"$ROOT/up.log" 2>&1 &
 node=$!
 until $in_root agent status starter >/dev/null 2>&1; do kill -0 "$node"; sleep 0.05; done
@@ -45,7 +45,7 @@ fn root() -> tempfile::TempDir {
         .prefix("agentcraft-bare-")
         .tempdir()
         .unwrap();
-    for folder in ["bin", "proc", "dev", "tmp", "root"] {
+    for folder in ["bin", "proc", "dev", "tmp", "here"] {
         fs::create_dir(root.path().join(folder)).unwrap();
     }
     let mut libraries = BTreeSet::new();
@@ -112,11 +112,12 @@ fn a_newcomer_needs_the_program_its_libraries_and_a_shell_and_nothing_else() {
     let node = log(root.path());
     assert!(output.status.success(), "{said}\n{errors}\n{node}");
     for part in [
-        "I work in /root/.agentcraft/instances/starter/",
+        "I work in /here/.agentcraft/instances/starter/",
         "hello there",
         "hello Ada",
         "turn.ended",
         "/login?code=",
+        "install ca-certificates",
     ] {
         assert!(said.contains(part), "{part} was not said: {said}\n{errors}");
     }

@@ -409,6 +409,9 @@ fn whoever_is_not_there_is_told_in_the_same_words_at_every_face() {
         ),
     ] {
         for (face, said) in refusals(&here, &target) {
+            if face == "step" && target.starts_with("peer:") {
+                continue; // A run that is no daemon's asks through a program, whose words are its own.
+            }
             assert!(said.contains(words), "{face} of {target}: {said}");
         }
         assert!(agents(&here).is_empty(), "{target} leaves nothing");

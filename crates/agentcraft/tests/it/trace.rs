@@ -3,7 +3,10 @@
 use serde_json::json;
 use testkit::TestDaemon;
 
-use crate::{network::http::Http, node};
+use crate::{
+    network::{http::Http, mcp::McpClient},
+    node,
+};
 
 /// The trace ids that the journal has for the turns of an agent.
 fn traces(daemon: &TestDaemon, agent: &str) -> Vec<String> {
@@ -151,9 +154,15 @@ fn what_comes_from_nowhere_begins_a_trace_that_all_its_lines_tell() {
         json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}});
     http.call("POST", "/a2a/echo", &[("a2a-version", "1.0")], Some(&send))
         .ok();
-    let [by_runs, by_a2a] = &traces(&daemon, "echo")[..] else {
-        panic!("two turns");
+    // A tool call may say what it belongs to.
+    let by_tool = "0af7651916cd43dd8448eb211c80319c";
+    let said = json!({"traceparent": format!("00-{by_tool}-00f067aa0ba902b7-01")});
+    let arguments = json!({"name": "echo", "message": "hi"});
+    McpClient::new(Http::owner(&daemon)).tool_with("agentcraft_prompt_agent", &arguments, &said);
+    let [by_runs, by_a2a, tool] = &traces(&daemon, "echo")[..] else {
+        panic!("three turns");
     };
+    assert_eq!(tool, by_tool);
     for (trace, kind) in [(by_runs, "run.completed"), (by_a2a, "a2a.completed")] {
         let found = daemon.cli(&["journal", "--trace", trace]).stdout;
         assert!(found.contains(kind), "{kind}: {found}");
@@ -162,4 +171,29 @@ fn what_comes_from_nowhere_begins_a_trace_that_all_its_lines_tell() {
     let refused = daemon.cli(&["journal", "--trace", "4711"]);
     assert_eq!(refused.code, 2, "{refused:?}");
     assert!(refused.stderr.contains("32"), "{refused:?}");
+}
+
+#[test]
+fn a_circle_through_a_workflow_is_refused_where_it_would_close() {
+    let near = node().listening().start();
+    let far = node()
+        .listening()
+        .file("configs/workflows/ask.yaml", ASK)
+        .start();
+    let to = |node: &TestDaemon, other: &TestDaemon, name: &str, agent: &str| {
+        let template = json!({
+            "backend": {"type": "peer", "config": {"url": other.url(), "agent": agent, "tokenEnv": "OTHER"}},
+            "env": {"OTHER": other.token()},
+        });
+        node.template(name, template);
+        let mut client = node.client();
+        client.ok("agent.create", json!({"name": name, "template": name}));
+    };
+    let create = json!({"name": "asks", "template": "workflow:ask"});
+    far.client().ok("agent.create", create);
+    to(&near, &far, "there", "asks");
+    to(&far, &near, "peer", "there");
+    let ran = near.cli(&["agent", "run", "there", "-p", "round and round"]);
+    assert_ne!(ran.code, 0, "{ran:?}");
+    assert_eq!(traces(&near, "there").len(), 1, "it went round once");
 }

@@ -66,6 +66,7 @@ pub(super) async fn prompt(
         session_id: session.clone(),
         text: message,
         queue: false,
+        trace: caller.trace(),
     };
     let turn = Turn {
         session: &session,
@@ -268,6 +269,7 @@ impl Task {
         };
         let options = RunOptions {
             timeout_ms: Some(self.limit_ms),
+            trace: caller.trace(),
             ..RunOptions::default()
         };
         let outcome = run_once(&mut link, &mut caller, &name, self.prompt, options).await;

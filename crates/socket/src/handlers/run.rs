@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use domain::session::WhenBusy;
-use engine::{Answers, CreateSession, OpenRun, RunAgent, RunResult, RunTemplate, TurnOptions};
+use engine::{
+    Answers, CreateSession, OpenRun, Prompt, RunAgent, RunResult, RunTemplate, TurnOptions,
+};
 use wire::daemon::{AgentPromptParams, ErrorCode, PromptResult, RunOptions, RunParams};
 
 use super::session;
@@ -38,7 +40,7 @@ pub(super) async fn run(call: &Call) -> Result<PromptResult, RpcError> {
 async fn open(call: &Call, given: RunParams) -> Result<OpenRun, RpcError> {
     let engine = &call.service.engine;
     let session = given.options.session_id.clone();
-    let options = options(given.options);
+    let options = options(given.options)?;
     match (given.name, given.template) {
         (Some(name), None) => {
             let run = RunAgent {
@@ -137,21 +139,27 @@ pub(super) async fn prompt(call: &Call) -> Result<PromptResult, RpcError> {
         answers: given.answers,
     };
     watching.attach(call, &id).await?;
-    let outcome = session::turn(call, &id, given.message, WhenBusy::Queue).await?;
+    let prompt = Prompt {
+        text: given.message,
+        options: TurnOptions::default(),
+        when_busy: WhenBusy::Queue,
+        by: None,
+    };
+    let outcome = session::turn(call, &id, prompt).await?;
     Ok(session::result(id, outcome))
 }
 
-fn options(given: RunOptions) -> TurnOptions {
-    TurnOptions {
+fn options(given: RunOptions) -> Result<TurnOptions, RpcError> {
+    Ok(TurnOptions {
         system_prompt_file: given.system_prompt_file.map(Into::into),
         system_prompt: None,
         append_system_prompt: given.append_system_prompt,
         max_turns: given.max_turns,
         model: given.model,
         timeout: given.timeout_ms.map(Duration::from_millis),
-        trace: None,
+        trace: params::trace("options.trace", given.trace)?,
         ..TurnOptions::default()
-    }
+    })
 }
 
 fn answer(result: RunResult) -> PromptResult {

@@ -113,24 +113,31 @@ pub(super) async fn prompt(call: &Call) -> Result<PromptResult, RpcError> {
     } else {
         WhenBusy::Refuse
     };
-    let outcome = turn(call, &given.session_id, given.text, when_busy).await?;
+    let options = TurnOptions {
+        trace: params::trace("trace", given.trace)?,
+        ..TurnOptions::default()
+    };
+    let prompt = Prompt {
+        text: given.text,
+        options,
+        when_busy,
+        by: None,
+    };
+    let outcome = turn(call, &given.session_id, prompt).await?;
     Ok(result(given.session_id, outcome))
 }
 
-/// One turn of a session, from the prompt to its end.
+/// One turn of a session, asked for by this connection, from the prompt to its end.
 pub(super) async fn turn(
     call: &Call,
     session: &str,
-    text: String,
-    when_busy: WhenBusy,
+    prompt: Prompt,
 ) -> Result<TurnOutcome, RpcError> {
     let sessions = call.service.engine.sessions();
     let from = sessions.get(session).await?.last_seq + 1;
     let prompt = Prompt {
-        text,
-        options: TurnOptions::default(),
-        when_busy,
         by: Some(call.attachments.client(session)),
+        ..prompt
     };
     let turn = sessions.prompt(session, prompt).await?;
     Ok(sessions.outcome(session, turn, from).await?)

@@ -160,7 +160,7 @@ pub const METHODS: &[Method] = &[
     ),
     method(
         "session.prompt",
-        "{ sessionId, text, queue? }",
+        "{ sessionId, text, queue?, trace? }",
         "{ response, text, sessionId, stopReason, truncated?, error? }",
         &[GenericBusiness],
     ),

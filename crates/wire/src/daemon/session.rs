@@ -55,6 +55,9 @@ pub struct SessionPromptParams {
     /// Wait for a turn that runs instead of being refused.
     #[serde(default)]
     pub queue: bool,
+    /// What the turn belongs to; without it the turn begins a trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
 }
 
 /// A session by its id.
@@ -172,6 +175,9 @@ pub struct RunOptions {
     pub max_turns: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What the turn belongs to; without it the turn begins a trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
 }
 
 /// `agent.prompt`.

@@ -116,6 +116,7 @@ pub(super) fn send_prompt(joined: &mut Joined, text: &str) -> Result<u64, Comman
             session_id,
             text: text.to_owned(),
             queue: true,
+            trace: None,
         };
         return joined.conversation.send("session.prompt", &params);
     }

@@ -38,7 +38,19 @@ pub(super) fn check(config: &Config) -> Result<Vec<Finding>, CommandError> {
         .map_err(|error| failed(error.into()))?;
     let mut findings = runtime.block_on(look(config)).map_err(failed)?;
     findings.push(fuse_device());
+    findings.push(authorities());
     Ok(findings)
+}
+
+fn authorities() -> Finding {
+    match pinning::has_authorities() {
+        true => ok("certificates", "authorities are known"),
+        false => warn(
+            "certificates",
+            "this machine knows no authorities; https to model servers and other machines is refused",
+            "install ca-certificates",
+        ),
+    }
 }
 
 fn sought() -> Vec<Sought> {

@@ -45,8 +45,13 @@ impl McpClient {
 
     /// The result of a tool.
     pub(crate) fn tool(&mut self, name: &str, arguments: &Value) -> Value {
+        self.tool_with(name, arguments, &json!({}))
+    }
+
+    /// The same, with what the call says beside its arguments.
+    pub(crate) fn tool_with(&mut self, name: &str, arguments: &Value, meta: &Value) -> Value {
         self.calls += 1;
-        let params = json!({"name": name, "arguments": arguments});
+        let params = json!({"name": name, "arguments": arguments, "_meta": meta});
         let request =
             json!({"jsonrpc": "2.0", "id": self.calls, "method": "tools/call", "params": params});
         let answer = self.post(&request);

@@ -29,7 +29,15 @@ pub(super) async fn speak(
     let engine = act.scene.node.engine.get();
     let engine = engine.ok_or("there is no node here that could run agents")?;
     let (name, made) = find(engine, action).await.map_err(|error| chain(&error))?;
-    let is_started = engine.sessions().driver(&name).is_ok();
+    let is_started = match engine.sessions().driver(&name) {
+        Ok(_) => true,
+        Err(EngineError::NotStarted { .. }) => false,
+        // To start it would not help: there is nobody behind it.
+        Err(error) => {
+            leave(engine, &name, made, Started::Before).await;
+            return Err(chain(&error));
+        }
+    };
     if !is_started {
         let started = tokio::select! { biased;
             () = act.stop.cancelled() => Err((STOPPED.to_owned(), Started::Perhaps)),
