@@ -34,7 +34,8 @@ async fn answer(delegations: &Delegations, call: LendingCall) -> Result<Value, L
             shown(delegations.get(&id).await)
         }
         LendingCall::Message(data) => {
-            let said = delegations.handle_message(&data, &Caller::owner(), Origin::Owner);
+            let owner = Caller::owner();
+            let said = delegations.handle_message(&data, &owner, Origin::Owner);
             let said = said.await;
             let other = "it holds no message of lending, which is an object under `awcp`";
             said.ok_or_else(|| LendingRefusal::parameter("message", other))
