@@ -116,8 +116,8 @@ fn a_workflow_and_what_its_steps_ask_of_another_node_belong_to_one_trace() {
     let [trace] = &traces(&near, "workflow-relay")[..] else {
         panic!("one turn of the workflow");
     };
-    assert_eq!(traces(&near, "peer"), [trace.clone()]);
-    assert_eq!(traces(&far, "echo"), [trace.clone()]);
+    assert_eq!(traces(&near, "peer"), std::slice::from_ref(trace));
+    assert_eq!(traces(&far, "echo"), std::slice::from_ref(trace));
     let kinds = |daemon: &TestDaemon| -> Vec<String> {
         let found = daemon
             .cli(&["journal", "--trace", trace, "-f", "json"])

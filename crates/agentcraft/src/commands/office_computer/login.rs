@@ -29,10 +29,12 @@ pub(super) async fn login(
     if arguments.forget {
         let forgotten = logins.forget(&address).await;
         let was_there = forgotten.map_err(|error| attempt("forget the login", error))?;
-        return Ok(match was_there {
-            true => screen.line(&format!("the login at {name} is forgotten"))?,
-            false => screen.line(&format!("there is no login at {name}"))?,
-        });
+        let told = match was_there {
+            true => format!("the login at {name} is forgotten"),
+            false => format!("there is no login at {name}"),
+        };
+        screen.line(&told)?;
+        return Ok(());
     }
     let mut shown = Ok(());
     let logging_in = mcp::login(&logins, &address, |url| {

@@ -398,11 +398,11 @@ fn a_missing_input_is_asked_for_where_the_editor_has_forms() {
     );
     assert_eq!(editor.prompt("/typed"), "end_turn");
     assert_eq!(project.read("typed.txt"), "Ann-2\n");
-    let asked = editor
+    let mut asked = editor
         .told
         .iter()
         .filter(|message| message["method"] == "elicitation/create");
-    let form = &asked.last().unwrap()["params"]["requestedSchema"];
+    let form = &asked.next_back().unwrap()["params"]["requestedSchema"];
     assert_eq!(
         form["properties"]["n"],
         json!({"type": "integer", "title": "n", "maximum": 5})

@@ -1,10 +1,5 @@
 //! What the commands say of workflow files, and what a file cannot get around.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "A test that cannot go on says so by panicking."
-)]
-
 use std::fs;
 
 use serde_json::Value;
