@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
-use crate::Delegations;
+use tokio::sync::oneshot;
+
+use crate::{Create, DelegationError, Delegations};
 
 /// How long an asker may take between the answer to one question and the next one.
 const ASKS_AGAIN_WITHIN: Duration = Duration::from_secs(3);
@@ -48,6 +50,25 @@ pub(crate) struct Asker {
 }
 
 impl Asker {
+    /// Makes a delegation for one that waits for it. If they leave while it is made, it is taken back once it is there.
+    pub(crate) async fn ask(
+        delegations: &Delegations,
+        create: Create,
+    ) -> Result<Self, DelegationError> {
+        let (reply, asked) = oneshot::channel();
+        let ours = delegations.clone();
+        delegations.node.tasks().spawn(|_| async move {
+            let id = ours.create(create).await;
+            let asker = id.map(|id| Self::of(&ours, &id.to_string()));
+            let _ = reply.send(asker); // The asker that has left goes with it.
+        });
+        asked.await.unwrap_or(Err(DelegationError::ShuttingDown))
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
     pub(crate) fn of(delegations: &Delegations, id: &str) -> Self {
         delegations.node.askers().come(id);
         Self {

@@ -262,13 +262,12 @@ async fn create(
         let words = "`dir` is an absolute path";
         return Err(Refusal::new(StatusCode::BAD_REQUEST, words));
     }
-    let background = request.background;
-    let id = delegations.create(request.into()).await?.to_string();
-    if background {
-        return Ok(Json(json!(delegations.get(&id).await?)));
+    if request.background {
+        let id = delegations.create(request.into()).await?;
+        return Ok(Json(json!(delegations.get(&id.to_string()).await?)));
     }
-    let asker = Asker::of(&delegations, &id);
-    let view = delegations.wait(&id, WAIT_MAX).await;
+    let asker = Asker::ask(&delegations, request.into()).await?;
+    let view = delegations.wait(asker.id(), WAIT_MAX).await;
     asker.was_answered();
     Ok(Json(json!(view?)))
 }

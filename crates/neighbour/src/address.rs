@@ -8,15 +8,20 @@ use crate::ClientError;
 /// Characters that are told of an address that is none.
 const SHOWN_MAX: usize = 200;
 
+const NO_SCHEME: &str = "it begins with neither http:// nor https://";
+
 /// The address of a node without what may follow it. A name or a password in it is refused: addresses are told to others.
 pub fn base_of(url: &str) -> Result<String, ClientError> {
     let wrong = |why: &str| ClientError::Address {
         url: masked(url).chars().take(SHOWN_MAX).collect(),
         why: why.to_owned(),
     };
+    if !url.contains("://") {
+        return Err(wrong(NO_SCHEME));
+    }
     let parsed = Url::parse(url).map_err(|error| wrong(&error.to_string()))?;
     if !matches!(parsed.scheme(), "http" | "https") {
-        return Err(wrong("it begins with neither http:// nor https://"));
+        return Err(wrong(NO_SCHEME));
     }
     if !parsed.username().is_empty() || parsed.password().is_some() {
         return Err(wrong(

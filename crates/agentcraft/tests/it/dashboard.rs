@@ -31,7 +31,7 @@ states:
   initial: check
   check: {type: command, command: 'echo checking {{.inputs.version}}', on_success: build, on_failure: failed}
   build: {type: agent, provider: 'agent:writer', prompt: /slow 3 20, on_success: publish, on_failure: failed}
-  publish: {type: command, command: echo published, approval: {message: 'Publish {{.inputs.version}}?'}, on_success: done, on_failure: failed}
+  publish: {type: command, command: echo published, approval: {message: 'Publish {{.inputs.version}}?', destructive: true}, on_success: done, on_failure: failed}
   done: {type: terminal, message: '{{.inputs.version}} is out'}
   failed: {type: terminal, status: failure, message: not published}
 ";

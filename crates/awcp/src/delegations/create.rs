@@ -80,8 +80,18 @@ fn offer_archive(offer: &mut Offer) -> Result<(), DelegationError> {
 }
 
 impl Delegations {
-    /// Looks at the workspace and at the peer, and begins. Nothing has been made if this fails.
+    /// Looks at the workspace and at the peer, and begins. Nothing has been made if this fails. It is carried through also where
+    /// whoever asked leaves meanwhile: one that was kept and never begun would hold its folder.
     pub async fn create(&self, create: Create) -> Result<DelegationId, DelegationError> {
+        let delegations = self.clone();
+        let made = self
+            .node
+            .tasks()
+            .spawn(|_| async move { delegations.make(create).await });
+        made.await.unwrap_or(Err(DelegationError::ShuttingDown))
+    }
+
+    async fn make(&self, create: Create) -> Result<DelegationId, DelegationError> {
         let dir = files::resolve(&create.dir);
         self.check_ours(&dir)?;
         let offer = self.offer(&create)?;

@@ -254,6 +254,8 @@ fn editor(daemon: &TestDaemon, agent: &str, act: Act, prompt: &str) -> Seen {
             seen.end = match message["result"]["stopReason"].as_str() {
                 Some("end_turn") => End::Done,
                 Some("cancelled") => End::Cancelled,
+                // An editor shows what has failed as words of the turn.
+                Some("refusal") => End::Failed(seen.text.clone()),
                 _ => End::Failed(message.to_string()),
             };
             let output = editor.close();
