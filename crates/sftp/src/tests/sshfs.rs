@@ -104,13 +104,25 @@ async fn names_of_all_kinds_links_and_renames_survive_the_mount() {
     let mount = remote.mount(host.plan(&grant, &remote)).await;
     let point = host.folders.path("point");
     let workspace = host.folders.path("workspace");
-    tokio::task::spawn_blocking(move || check_names(&point, &workspace))
+    let help = shell(&host.folders.path("."), "sshfs --help 2>&1 || true").await;
+    let links = match help.contains("contain_symlinks") {
+        true => Upwards::Refused,
+        false => Upwards::Followed,
+    };
+    tokio::task::spawn_blocking(move || check_names(&point, &workspace, links))
         .await
         .unwrap();
     remote.leave(mount).await;
 }
 
-fn check_names(point: &Path, workspace: &Path) {
+/// What the installed sshfs does with a link that leads upwards, wherever it ends: newer releases follow none.
+#[derive(Clone, Copy)]
+enum Upwards {
+    Followed,
+    Refused,
+}
+
+fn check_names(point: &Path, workspace: &Path, links: Upwards) {
     let names: [&[u8]; 6] = [
         &[b'x'; 255],
         "Grüße-日本語-🦀".as_bytes(),
@@ -143,8 +155,21 @@ fn check_names(point: &Path, workspace: &Path) {
     assert_eq!(std::fs::read(workspace.join("two")).unwrap(), b"one");
     std::fs::hard_link(point.join("two"), point.join("three")).unwrap();
     assert_eq!(workspace.join("three").metadata().unwrap().nlink(), 2);
+    std::os::unix::fs::symlink("two", point.join("link")).unwrap();
+    assert_eq!(std::fs::read(point.join("link")).unwrap(), b"one");
     std::os::unix::fs::symlink("../two", point.join("sub/link")).unwrap();
-    assert_eq!(std::fs::read(point.join("sub/link")).unwrap(), b"one");
+    let upwards = std::fs::read(point.join("sub/link"));
+    match links {
+        Upwards::Refused => {
+            let refused = upwards.unwrap_err().kind();
+            assert_eq!(refused, std::io::ErrorKind::PermissionDenied);
+        }
+        Upwards::Followed => assert_eq!(upwards.unwrap(), b"one"),
+    }
+    assert_eq!(
+        std::fs::read_link(workspace.join("sub/link")).unwrap(),
+        Path::new("../two")
+    );
     assert!(std::os::unix::fs::symlink("/etc/passwd", point.join("outside")).is_err());
     // What is removed while it is open lives on under a hidden name until it is closed.
     let mut open = std::fs::File::create(point.join("open")).unwrap();
