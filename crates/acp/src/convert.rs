@@ -5,9 +5,12 @@
 
 use agent_client_protocol_schema::v1;
 use catalog::McpServer;
-use domain::turn::{
-    AskOption, Dialect, EventKind, Location, OptionKind, PlanEntry, PlanStatus, Raw, Stop,
-    ToolContent, ToolKind, ToolStatus, ToolUpdate, Usage,
+use domain::{
+    permission::outside_name,
+    turn::{
+        AskOption, Dialect, EventKind, Location, OptionKind, PlanEntry, PlanStatus, Raw, Stop,
+        ToolContent, ToolKind, ToolStatus, ToolUpdate, Usage,
+    },
 };
 use serde_json::{Value, value::RawValue};
 
@@ -81,7 +84,7 @@ pub(crate) fn tool(value: &Value) -> Option<ToolUpdate> {
     };
     Some(ToolUpdate {
         title: text(value, "title").map(str::to_owned),
-        name: tool_name(value, &id).map(str::to_owned),
+        name: tool_name(value, &id).map(|name| outside_name(name).to_owned()),
         id,
         kind: text(value, "kind").map(tool_kind),
         status: text(value, "status").and_then(tool_status),

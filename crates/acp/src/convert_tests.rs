@@ -1,5 +1,6 @@
 //! Every kind of update, and what is missing, unknown or of a wrong type in it.
 
+use domain::permission::{FINAL_GATE, GATE};
 use serde_json::json;
 
 use super::*;
@@ -163,6 +164,15 @@ fn the_name_of_a_tool_is_found_where_each_agent_says_it() {
             "run_shell_command",
         ),
         (json!({ "toolCallId": "a-b-1763260267000-12" }), "a-b"),
+        (json!({ "toolCallId": "a", "name": GATE }), FINAL_GATE),
+        (
+            json!({ "toolCallId": "a", "_meta": { "toolName": GATE } }),
+            FINAL_GATE,
+        ),
+        (
+            json!({ "toolCallId": format!("{GATE}-1763260267000-1") }),
+            FINAL_GATE,
+        ),
     ];
     for (call, wanted) in cases {
         assert_eq!(name(call.clone()).as_deref(), Some(wanted), "{call}");

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{Path, State},
 };
-use domain::{Name, lifecycle::Force};
-use engine::{Create, Overrides};
+use domain::{Name, lifecycle::Force, target::Target};
+use engine::{Caller, Create, Overrides};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
     answer::{Answer, Refused, done, json_of},
+    reach,
     router::Config,
 };
 
@@ -52,8 +53,16 @@ pub(crate) struct NewAgent {
     template: String,
 }
 
-pub(crate) async fn create(State(config): State<Arc<Config>>, Json(new): Json<NewAgent>) -> Answer {
+pub(crate) async fn create(
+    State(config): State<Arc<Config>>,
+    Extension(caller): Extension<Caller>,
+    Json(new): Json<NewAgent>,
+) -> Answer {
     let name = Name::parse(&new.name).map_err(|error| Refused::bad(error.to_string()))?;
+    // A template is the owner's; a target is the caller's own word.
+    if let Ok(target @ Target::Made(_)) = new.template.parse() {
+        reach::check_target(&config.engine, &caller, &target)?;
+    }
     let create = Create {
         name,
         template: new.template,

@@ -34,6 +34,14 @@ impl Refused {
         }
     }
 
+    /// The caller lacks a right that this takes beside that of the page.
+    pub(crate) fn lacking(right: &str) -> Self {
+        Self {
+            status: StatusCode::FORBIDDEN,
+            message: format!("this token does not allow {right}"),
+        }
+    }
+
     /// It cannot be done as things are.
     pub(crate) fn conflict(message: impl Into<String>) -> Self {
         Self {

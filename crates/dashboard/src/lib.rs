@@ -11,6 +11,7 @@ mod journal;
 mod log;
 mod offices;
 mod page;
+mod reach;
 mod records;
 mod router;
 mod sent;

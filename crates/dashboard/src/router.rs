@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The right that a caller needs; the owner has it.
-const RIGHT: &str = "dashboard";
+pub(crate) const RIGHT: &str = "dashboard";
 
 /// What the page needs.
 #[derive(Debug, Clone)]

@@ -11,13 +11,13 @@ use domain::{
     target::Target,
     turn::{Answer as Said, AskId, AskKind, TurnId},
 };
-use engine::{CreateSession, EngineError, ErrorKind, Prompt, TurnOptions};
+use engine::{Caller, CreateSession, EngineError, ErrorKind, Prompt, TurnOptions};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
     answer::{Answer, Refused, done, json_of},
-    form,
+    form, reach,
     router::Config,
     sent::Sent,
     watchers::{Watchers, client},
@@ -39,10 +39,12 @@ pub(crate) struct NewSession {
 
 pub(crate) async fn create(
     State(config): State<Arc<Config>>,
+    Extension(caller): Extension<Caller>,
     Json(new): Json<NewSession>,
 ) -> Answer {
     let target = new.agent.parse::<Target>();
     let target = target.map_err(|error| Refused::bad(error.to_string()))?;
+    reach::check_target(&config.engine, &caller, &target)?;
     let agent = config.engine.ensure(&target).await?;
     let sessions = config.engine.sessions();
     let create = CreateSession {
@@ -78,6 +80,7 @@ pub(crate) struct NewPrompt {
 
 pub(crate) async fn prompt(
     State(config): State<Arc<Config>>,
+    Extension(caller): Extension<Caller>,
     Extension(watchers): Extension<Watchers>,
     Extension(sent): Extension<Sent>,
     Path(id): Path<String>,
@@ -86,6 +89,8 @@ pub(crate) async fn prompt(
     if new.text.trim().is_empty() {
         return Err(Refused::bad("a prompt has words"));
     }
+    let agent = config.engine.sessions().get(&id).await?.agent_name;
+    reach::check_agent(&config.engine, &caller, &agent)?;
     let (session, text) = (id.clone(), new.text);
     let send = async move {
         watchers.attach(&session).await?;

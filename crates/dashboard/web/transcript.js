@@ -311,7 +311,9 @@ export function question(session, ask, { after = () => {} } = {}) {
       given(tool),
       (tool.content ?? []).map((part) => shown(part, true)),
       make("div", { class: "answers" }, ask.options.map((option) =>
-        make("button", { class: looks[option.kind] ?? "", onclick: reply(() => ({ answer: "option", id: option.id })) }, visible(option.name)))),
+        make("button", { class: looks[option.kind] ?? "", onclick: reply(() => ({ answer: "option", id: option.id })) }, visible(option.name))),
+        // Somebody has to be able to say no, whatever is offered.
+        ask.options.length ? null : make("button", { type: "button", onclick: reply(() => ({ answer: "declined" })) }, "Decline")),
     ];
   }
   const decline = make("button", { type: "button", onclick: reply(() => ({ answer: "declined" })) }, "Decline");

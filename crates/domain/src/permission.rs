@@ -29,7 +29,9 @@ mod parse_tests;
 mod properties;
 
 pub use call::Call;
-pub use decide::{Audience, FINAL_GATE, GATE, Outcome, RuleRef, Verdict, decide, is_gate, settle};
+pub use decide::{
+    Audience, FINAL_GATE, GATE, Outcome, RuleRef, Verdict, decide, is_gate, outside_name, settle,
+};
 pub use destructive::is_destructive;
 pub use parse::{PolicyError, Problem};
 pub use path::CallPath;

@@ -30,6 +30,18 @@ async function all(place) {
   return { update };
 }
 
+/** Parts of names whose values are secret. */
+const SECRET_NAMES = ["SECRET_", "API_KEY", "PASSWORD", "TOKEN"];
+
+/** Whether a name says that its value is secret, as workflows read it. */
+function isSecret(name) {
+  const upper = name.toUpperCase();
+  return SECRET_NAMES.some((part) => {
+    const core = part.replaceAll(/^_+|_+$/g, "");
+    return upper.startsWith(part) || upper.endsWith(core) || `_${upper}_`.includes(`_${core}_`);
+  });
+}
+
 /** The field of an input: what it may be decides what it looks like. */
 function field(input) {
   const { name, required, description, validation = {} } = input;
@@ -44,7 +56,8 @@ function field(input) {
     entry = make("input", { ...fixed, type: "number", step: "1", min: validation.min, max: validation.max, value: given });
   } else {
     // A pattern of a workflow may match anywhere, one of a browser must match the whole.
-    entry = make("input", { ...fixed, value: given, pattern: validation.pattern ? `.*(?:${validation.pattern}).*` : null, title: validation.pattern ? `as ${validation.pattern} says` : null });
+    const hidden = isSecret(name) ? { type: "password", autocomplete: "new-password" } : {};
+    entry = make("input", { ...fixed, ...hidden, value: given, pattern: validation.pattern ? `.*(?:${validation.pattern}).*` : null, title: validation.pattern ? `as ${validation.pattern} says` : null });
   }
   const label = make("label", {}, make("span", {}, name, required ? null : make("span", { class: "soft" }, " optional")), entry);
   if (!description) return label;

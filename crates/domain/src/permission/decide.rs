@@ -52,6 +52,15 @@ pub fn is_gate(name: Option<&str>) -> bool {
     matches!(name, Some(GATE | FINAL_GATE))
 }
 
+/// What a tool is called here that another program names. An approval that is asked for from outside is one of what cannot be
+/// undone: a word of whoever asks takes no warning away.
+pub fn outside_name(name: &str) -> &str {
+    match name {
+        GATE => FINAL_GATE,
+        other => other,
+    }
+}
+
 /// What the policy says about the call: the first rule that fits, or the default. What a workflow wants a person to approve may
 /// be denied, and is never allowed.
 pub fn decide(policy: &Policy, call: &Call) -> Verdict {

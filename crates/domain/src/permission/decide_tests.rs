@@ -386,3 +386,11 @@ fn no_rule_gives_an_approval_that_a_workflow_wants_of_a_person() {
         }
     }
 }
+
+#[test]
+fn an_approval_that_another_program_names_is_one_of_what_cannot_be_undone() {
+    assert_eq!(outside_name(GATE), FINAL_GATE);
+    for name in [FINAL_GATE, "bash", "Workflow approval", ""] {
+        assert_eq!(outside_name(name), name);
+    }
+}

@@ -104,6 +104,15 @@ impl Engine {
         lacking(caller, right, agent, backend, offered)
     }
 
+    /// The same for whoever names a target, whether its agent is there or would be made.
+    pub fn lacking_for(&self, caller: &Caller, right: &str, target: &Target) -> Option<String> {
+        match (self.agent_of(target), target) {
+            (Ok(name), _) => self.lacking(caller, right, name.as_str(), None),
+            (Err(_), Target::Made(maker)) => lacking_to_make(caller, right, maker),
+            (Err(_), Target::Agent(name)) => lacking(caller, right, name.as_str(), None, None),
+        }
+    }
+
     fn made_for(&self, maker: &Maker) -> Option<Name> {
         let written = maker.to_string();
         let agents = self.agents();
@@ -193,6 +202,11 @@ impl Engine {
     }
 }
 
+fn lacking_to_make(caller: &Caller, right: &str, maker: &Maker) -> Option<String> {
+    let backend = Template::of(maker).map(|template| template.backend.backend_type());
+    lacking(caller, right, maker.agent_name().as_str(), backend, None)
+}
+
 fn lacking(
     caller: &Caller,
     right: &str,
@@ -207,4 +221,31 @@ fn lacking(
     let further = further_right(backend?)?;
     let is_offered = offered.is_some_and(|names| names.contains(agent));
     (!is_offered && !caller.may(further)).then(|| further.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rights;
+
+    #[test]
+    fn whoever_has_agents_made_of_other_nodes_needs_the_right_to_them_beside_that_of_the_face() {
+        let lacks = |rights: &[&str], target: &str| {
+            let caller = Caller {
+                name: "page".to_owned(),
+                rights: Rights::Only(rights.iter().map(|right| (*right).to_owned()).collect()),
+            };
+            match target.parse() {
+                Ok(Target::Made(maker)) => lacking_to_make(&caller, "dashboard", &maker),
+                other => panic!("{other:?}"),
+            }
+        };
+        let (far, lent) = ("peer:b/echo", "peer:b?workspace=/srv/private");
+        assert_eq!(lacks(&["dashboard"], far).as_deref(), Some("peers"));
+        assert_eq!(lacks(&["dashboard"], lent).as_deref(), Some("delegations"));
+        assert_eq!(lacks(&["dashboard", "peers"], far), None);
+        assert_eq!(lacks(&["dashboard", "delegations"], lent), None);
+        assert_eq!(lacks(&["dashboard"], "workflow:build"), None);
+        assert!(lacks(&["peers"], far).is_some());
+    }
 }

@@ -149,6 +149,37 @@ fn runs_and_a2a_ask_for_it_too_whoever_made_the_agent() {
 }
 
 #[test]
+fn the_dashboard_asks_for_it_too_and_makes_nothing() {
+    let nodes = Neighbours::with("");
+    let before = agents(&nodes.here);
+    let http = nodes.http(&["dashboard"]);
+    for (named, right) in nodes.cases() {
+        let mut bodies = vec![("/api/sessions", json!({"agent": named}))];
+        if named.starts_with("peer:") {
+            let create = json!({"name": "mine", "template": named});
+            bodies.push(("/api/agents", create));
+        }
+        for (path, body) in bodies {
+            let answer = http.post(path, &body);
+            let told = answer.json().to_string();
+            assert_eq!(answer.status, 403, "{path} {named}: {told}");
+            let needed = format!("does not allow {right}");
+            assert!(told.contains(&needed), "{path} {named}: {told}");
+        }
+    }
+    assert_eq!(agents(&nodes.here), before, "nothing was made");
+    // The session of whoever may have one is no way in for others.
+    let begun = nodes.http(&["dashboard", "peers"]);
+    let begun = begun.post("/api/sessions", &json!({"agent": "far"})).ok();
+    let path = format!(
+        "/api/sessions/{}/prompt",
+        begun["sessionId"].as_str().unwrap()
+    );
+    let refused = http.post(&path, &json!({"text": "hello"}));
+    assert_eq!(refused.status, 403, "{}", refused.json());
+}
+
+#[test]
 fn an_agent_that_the_owner_offers_by_its_name_needs_no_further_right() {
     let nodes = Neighbours::with("[http]\npublic = [\"far\"]\n");
     let (status, told) = run(&nodes.http(&["runs"]), "far");
