@@ -162,7 +162,11 @@ impl Worker {
     }
 
     fn is_there(self) -> bool {
-        ProcessRef::of(self.pid).is_some_and(|process| process.start_time == self.started)
+        let process = ProcessRef {
+            pid: self.pid,
+            start_time: self.started,
+        };
+        process.alive()
     }
 }
 
@@ -515,5 +519,35 @@ impl From<Outcome> for RunState {
             Outcome::Failed => Self::Failed,
             Outcome::Cancelled => Self::Cancelled,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        process::Command,
+        time::{Duration, Instant},
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_worker_that_ended_is_not_there_even_if_nobody_has_reaped_it() {
+        assert!(Worker::ourselves().is_there());
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let process = ProcessRef::of(child.id()).unwrap();
+        let worker = Worker {
+            pid: process.pid,
+            started: process.start_time,
+        };
+        assert!(worker.is_there());
+        child.kill().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while worker.is_there() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(!worker.is_there());
+        assert_eq!(ProcessRef::of(process.pid), Some(process), "a zombie");
+        child.wait().unwrap();
     }
 }

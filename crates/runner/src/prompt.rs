@@ -1,10 +1,16 @@
 //! What somebody typed: `/name`, inputs as `key=value` or `--input key=value`, quotes, or one text for the only input.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 use workflow::{InputKind, InputSpec, Plan};
 
 /// Says that an input follows.
 const OPTION: &str = "--input";
+
+/// How much of a text is read to find where the inputs after it begin, in lengths of the text: quotes can make every `--input` one whose
+/// value reaches to the end.
+const READ_MAX: usize = 64;
 
 /// A workflow that somebody wants to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +34,10 @@ pub enum PromptError {
         "{word:?} comes after the input {name}: put the value of {name} into quotes, or leave {name}= out and write the text alone"
     )]
     After { name: String, word: String },
+    #[error(
+        "where the inputs after the text begin cannot be told, so many quotes there are: write them before it, and the text as {name}='…'"
+    )]
+    Unclear { name: String },
 }
 
 impl Command {
@@ -95,7 +105,10 @@ fn with_text(text: &str, only: &InputSpec, plan: &Plan) -> Result<Map<String, Va
             word: word.to_owned(),
         });
     }
-    let (own, last) = rest.split_at(explicit(rest, plan));
+    let unclear = || PromptError::Unclear {
+        name: only.name.clone(),
+    };
+    let (own, last) = rest.split_at(explicit(rest, plan).ok_or_else(unclear)?);
     for (name, value) in strict(last, plan)? {
         if name == only.name || inputs.insert(name.clone(), value).is_some() {
             return Err(PromptError::Twice { name });
@@ -117,21 +130,36 @@ fn unquoted(text: &str) -> &str {
     inside('"').or_else(|| inside('\'')).unwrap_or(text)
 }
 
-/// Where the inputs begin that are said with `--input` and stand to the end; the end where there are none.
-fn explicit(text: &str, plan: &Plan) -> usize {
-    let begins = text.match_indices(OPTION).map(|(place, _)| place);
-    let mut begins = begins.filter(|place| text[..*place].ends_with(char::is_whitespace));
-    let is_all_inputs = |place: &usize| {
-        let mut rest = &text[*place..];
-        while after_option(rest).is_some_and(|pair| names_input(pair, plan)) {
-            match pair(rest) {
-                Ok((_, after)) => rest = after,
-                Err(_) => return false,
+/// Where the inputs begin that are said with `--input` and stand to the end; the end where there are none. Nothing if that takes too long
+/// to find out.
+fn explicit(text: &str, plan: &Plan) -> Option<usize> {
+    let mut left = text.len().saturating_mul(READ_MAX);
+    // Places from which not all is inputs; whatever is read up to one of them need not be read further.
+    let mut vain: HashSet<usize> = HashSet::new();
+    for (begin, _) in text.match_indices(OPTION) {
+        if !text[..begin].ends_with(char::is_whitespace) {
+            continue;
+        }
+        let mut rest = &text[begin..];
+        while !rest.is_empty() {
+            let place = text.len() - rest.len();
+            let is_input = after_option(rest).is_some_and(|pair| names_input(pair, plan));
+            if !is_input || !vain.insert(place) {
+                break;
+            }
+            let next = pair(rest).ok();
+            let unread = next.as_ref().map_or(0, |(_, after)| after.len());
+            left = left.checked_sub(rest.len() - unread)?;
+            match next {
+                Some((_, after)) => rest = after,
+                None => break,
             }
         }
-        rest.is_empty()
-    };
-    begins.find(is_all_inputs).unwrap_or(text.len())
+        if rest.is_empty() {
+            return Some(begin);
+        }
+    }
+    Some(text.len())
 }
 
 /// Whether a text begins with an input: nobody writes `--input` first who means words.
@@ -302,6 +330,31 @@ mod tests {
         }
         let words = check("/ask question=why is it so", TEXT_AND_STYLE).unwrap_err();
         assert!(words.contains("into quotes"), "{words}");
+    }
+
+    #[test]
+    fn however_often_inputs_are_named_a_prompt_is_read_at_once() {
+        const MANY: usize = 60_000;
+        let began = std::time::Instant::now();
+        let check = |tail: &str| check(&format!("/ask why {tail}"), TEXT_AND_STYLE);
+        let again = "--input style=a ".repeat(MANY);
+        assert_eq!(
+            check(&again),
+            Err("the input style is given twice".to_owned())
+        );
+        for tail in [
+            format!("{again}not"),
+            "--input style=a b ".repeat(MANY),
+            "--input other=a ".repeat(MANY),
+            format!("{again}--input style='"),
+        ] {
+            let text = format!("why {}", tail.trim());
+            assert_eq!(check(&tail), Ok(json!({ "question": text })));
+        }
+        // Each value here reaches to the end.
+        let words = check(&format!("{}x", r"--input style=\'' ".repeat(MANY))).unwrap_err();
+        assert!(words.contains("question='…'"), "{words}");
+        assert!(began.elapsed() < std::time::Duration::from_secs(20));
     }
 
     #[test]

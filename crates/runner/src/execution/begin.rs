@@ -208,7 +208,8 @@ impl Execution {
         if count == 0 {
             // It was written down and had not begun.
             todo.push(Input::Begin);
-        } else if !is_over {
+        } else if !is_over && taken_up.from.is_none() {
+            // Whoever names a step wants that one alone: what was under way is neither gone on with nor asked about.
             todo.push(Input::Recover);
         }
         if is_over || taken_up.from.is_some() {
@@ -230,6 +231,10 @@ impl Execution {
         // Nothing is written before it is known that all of it can be done.
         let mut effects = Vec::new();
         for input in todo {
+            if matches!(input, Input::Rewind { .. }) {
+                // None of it was performed, and nobody waits for it any more.
+                effects.clear();
+            }
             effects.extend(execution.machine.apply(input, now())?);
             execution.inputs += 1;
         }

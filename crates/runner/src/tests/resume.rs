@@ -123,6 +123,36 @@ async fn a_run_that_has_succeeded_is_not_resumed_unless_a_step_is_named() {
     );
 }
 
+#[tokio::test]
+async fn a_run_that_was_cut_off_in_a_step_does_it_once_when_it_is_named() {
+    for rule in [
+        "idempotent: true",
+        "retry: {max_attempts: 2}",
+        "timeout: 1h",
+    ] {
+        let mut scene = Scene::new();
+        let states = format!(
+            "states:\n  initial: one\n  one: {{type: command, {rule}, command: 'echo one >> seen; while ! test -e go; do sleep 0.02; done', on_success: done}}\n  done: {{type: terminal}}\n"
+        );
+        scene.workflow("cut", &states);
+        let running = scene.begin("cut", nothing()).await;
+        scene.until_file("seen", &["one"]).await;
+        let id = running.id.clone();
+        let named = TakenUp {
+            from: Some(workflow::RewindFrom::Step("one".to_owned())),
+            ..TakenUp::going_on(running.watcher.audience.clone())
+        };
+        scene.killed(running).await;
+        scene.write("go", "");
+        let mut execution = crate::Execution::resume(&scene.node, &id, named)
+            .await
+            .unwrap();
+        let never = tokio_util::sync::CancellationToken::new();
+        execution.drive(&never).await.unwrap();
+        assert_eq!(scene.read("seen"), "one\none\n", "{rule}");
+    }
+}
+
 const ENVY: &str = "states:\n  initial: one\n  one: {type: command, command: 'echo {{escape .env.STAGE}} {{readFile \"in.txt\"}} >> seen; rm in.txt', on_success: each}\n  each: {use_template: many, on_complete: two}\n  step: {type: command, idempotent: true, command: 'echo {{.loop.Item}} >> seen'}\n  two: {type: command, idempotent: true, command: 'echo two >> seen; while ! test -e go; do sleep 0.02; done', on_success: done}\n  done: {type: terminal, message: '{{.states.one.Status}}'}\n";
 
 #[tokio::test]

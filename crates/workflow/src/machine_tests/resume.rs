@@ -132,6 +132,35 @@ fn whoever_names_a_doubtful_step_is_not_asked_about_it() {
 }
 
 #[test]
+fn a_run_that_was_cut_off_and_is_run_from_a_step_asks_for_that_step_alone() {
+    let wide = "  a: {type: command, command: one, on_success: b}\n  \
+        b: {type: parallel, parallel: [x, y], on_success: done}\n  \
+        x: {type: command, command: two, retry: {max_attempts: 2}}\n  \
+        y: {type: command, command: three, idempotent: true}";
+    let cases = [
+        (TWO.replace("RULE", "idempotent: true,"), vec!["two"]),
+        (
+            TWO.replace("RULE", "retry: {max_attempts: 2},"),
+            vec!["two"],
+        ),
+        (TWO.replace("RULE ", ""), vec!["two"]),
+        (wide.to_owned(), vec!["two", "three"]),
+    ];
+    for (text, lines) in cases {
+        for from in [RewindFrom::Step("b".to_owned()), RewindFrom::Current] {
+            let mut run = Run::begin(&states(&text));
+            run.ok("a", "");
+            let mut run = killed(&run);
+            let inputs = Map::new();
+            let effects = run.tell(Input::Rewind { from, inputs });
+            assert_eq!(asked(&effects), None, "{text}");
+            assert_eq!(run.started(), lines, "{text}");
+            assert_eq!(run.machine.state().open.len(), lines.len(), "{text}");
+        }
+    }
+}
+
+#[test]
 fn a_called_workflow_with_a_doubtful_step_is_not_begun_anew_without_a_word() {
     let mut run = Run::begin(&states(
         "  a: {type: call_workflow, workflow: w, on_success: done}",
