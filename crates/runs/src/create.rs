@@ -79,6 +79,7 @@ impl Runs {
         let (agent, dialect) = self.agent_of(&create)?;
         self.check_right(&around.caller, &agent)?;
         check_input(&create.input)?;
+        check_time(&metadata)?;
         if let Some(known) = self.known_key(&around).await? {
             return Ok(Created::Known(Box::new(known)));
         }
@@ -293,7 +294,8 @@ impl Runs {
         if urls.is_empty() {
             return Ok(Elsewhere::default());
         }
-        let known = self.known_session(id).await?;
+        // Whose it is was looked at before.
+        let known = self.known_session(id, |_| true).await?;
         let known = known.map(|session| session.history).unwrap_or_default();
         history::elsewhere(self, urls, &known).await
     }
@@ -337,7 +339,6 @@ impl Runs {
         let mut limits = self.config().limits;
         let wished = metadata
             .timeout_seconds
-            .filter(|seconds| seconds.is_finite() && *seconds >= WORK_MIN_SECS)
             .and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
         if let Some(wished) = wished {
             limits.work = limits.work.min(wished);
@@ -360,6 +361,17 @@ impl Runs {
             Err(RunsError::RunNotFound { .. }) => Ok(None), // Too old to be known.
             Err(error) => Err(error),
         }
+    }
+}
+
+/// A time in which nothing can be done is a mistake, not a wish.
+fn check_time(metadata: &RunMetadata) -> Result<(), RunsError> {
+    let is_enough = |seconds: f64| seconds >= WORK_MIN_SECS;
+    match metadata.timeout_seconds.is_none_or(is_enough) {
+        true => Ok(()),
+        false => Err(RunsError::Invalid {
+            what: format!("timeout_seconds is a number of seconds, at least {WORK_MIN_SECS}"),
+        }),
     }
 }
 

@@ -32,6 +32,12 @@ const TOKEN_FILE_MAX: u64 = 4096;
 /// Conversations of one agent that are open at a time; the engine closes those that are idle.
 const OPEN_MAX: usize = 1024;
 
+/// Questions of one turn that are answered no, by whomever: a peer that goes on asking wants no answer.
+const REFUSED_MAX: usize = 20;
+
+/// Questions of one turn in all. Work of a day may ask for hundreds of permissions; a policy would allow them without end.
+const ASKS_MAX: usize = 1000;
+
 /// Nodes of a chain that are told, and characters of their ids; no chain of ours is longer.
 const NODES_MAX: usize = 16;
 const NODE_ID_MAX: usize = 128;
@@ -124,7 +130,7 @@ impl PeerDriver {
                 Err(error) => return self.not_begun(error),
             },
         };
-        let mut told = Told::default();
+        let (mut told, mut asked) = (Told::default(), Asked::default());
         loop {
             let followed = match paused.take() {
                 Some(paused) => paused,
@@ -143,6 +149,10 @@ impl PeerDriver {
                     if turn.cancel.is_cancelled() {
                         let _ = self.client.cancel(&run).await; // It ends by itself when nobody answers.
                         return Ok(Stop::Cancelled);
+                    }
+                    if let Some(message) = asked.too_often(&kind, &answer) {
+                        let _ = self.client.cancel(&run).await; // It ends by itself when nobody answers.
+                        return Ok(Stop::Failed { message });
                     }
                     let message = Message::new("user", vec![Part::text(words(&kind, &answer))]);
                     let resumed = self
@@ -331,6 +341,32 @@ struct Told {
     has_parts: bool,
 }
 
+/// What a peer has asked in a turn.
+#[derive(Debug, Default)]
+struct Asked {
+    count: usize,
+    refused: usize,
+}
+
+impl Asked {
+    /// Counts a question with its answer; says so where it was one too many.
+    fn too_often(&mut self, kind: &AskKind, answer: &Answer) -> Option<String> {
+        self.count += 1;
+        if *answer == Answer::Declined || *answer == kind.denial() {
+            self.refused += 1;
+        }
+        match () {
+            () if self.refused >= REFUSED_MAX => Some(format!(
+                "the peer has asked {REFUSED_MAX} questions that were declined or found nobody to answer them; its run was cancelled"
+            )),
+            () if self.count >= ASKS_MAX => Some(format!(
+                "the peer has asked {ASKS_MAX} questions in one turn; its run was cancelled"
+            )),
+            () => None,
+        }
+    }
+}
+
 fn pass_on(event: Event, sink: &SessionSink, told: &mut Told) -> Option<Followed> {
     match event.kind.as_str() {
         "message.part" => {
@@ -516,5 +552,27 @@ fn gone(error: &ClientError) -> DriverError {
         | ClientError::Refused { .. } => DriverError::Gone {
             how: error.to_string(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_of_a_turn_come_to_an_end_whatever_is_answered() {
+        let kind = plain_permission("write".to_owned());
+        let option = |id: &str| Answer::Option { id: id.to_owned() };
+        for (answer, allowed) in [
+            (option("no"), REFUSED_MAX - 1),
+            (Answer::Declined, REFUSED_MAX - 1),
+            (option("yes"), ASKS_MAX - 1),
+        ] {
+            let mut asked = Asked::default();
+            for number in 0..allowed {
+                assert_eq!(asked.too_often(&kind, &answer), None, "{number} {answer:?}");
+            }
+            assert!(asked.too_often(&kind, &answer).is_some(), "{answer:?}");
+        }
     }
 }

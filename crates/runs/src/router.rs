@@ -144,7 +144,7 @@ async fn create(State(runs): State<Runs>, who: Who, headers: HeaderMap, body: Bo
     let around = Around {
         caller: caller.clone(),
         base: base(&runs, &headers),
-        chain: chain::of_header(lines(&headers, CHAIN_HEADER))?,
+        chain: chain_of(&headers)?,
         trace: trace(&headers),
         key: only(&headers, "idempotency-key")?,
         body_hash: hex(&Sha256::digest(&body)),
@@ -313,9 +313,10 @@ async fn close_session(State(runs): State<Runs>, who: Who, Path(id): Path<String
 
 async fn seen_session(runs: &Runs, id: &str, caller: &Caller) -> Result<SessionRecord, RunsError> {
     let not_found = || RunsError::SessionNotFound { id: id.to_owned() };
-    let session = runs.known_session(id).await?.ok_or_else(not_found)?;
-    let may_see = session.caller == caller.name || caller.rights == Rights::All;
-    may_see.then_some(session).ok_or_else(not_found)
+    let may_see =
+        |session: &SessionRecord| session.caller == caller.name || caller.rights == Rights::All;
+    let session = runs.known_session(id, may_see).await?;
+    session.ok_or_else(not_found)
 }
 
 pub(crate) fn caller(who: Who) -> Result<Caller, RunsError> {
@@ -373,6 +374,17 @@ fn only(headers: &HeaderMap, name: &str) -> Result<Option<String>, RunsError> {
         }
     }
     Ok(told)
+}
+
+/// The chain in the header, whose ids stand without quotes and brackets: a list written otherwise would be read as ids
+/// that nobody has.
+fn chain_of(headers: &HeaderMap) -> Result<Vec<String>, chain::Refusal> {
+    let chain = chain::of_header(lines(headers, CHAIN_HEADER))?;
+    let is_other_list = |id: &String| id.contains(['"', '[', ']', '{', '}']);
+    match chain.iter().any(is_other_list) {
+        true => Err(chain::Refusal::Malformed),
+        false => Ok(chain),
+    }
 }
 
 fn trace(headers: &HeaderMap) -> Option<Trace> {

@@ -31,13 +31,10 @@ impl Runs {
         agent: &Name,
         caller: &str,
     ) -> Result<Option<SessionRecord>, RunsError> {
-        let Some(mut session) = self.known_session(id).await? else {
+        let is_theirs = |session: &SessionRecord| session.caller == caller;
+        let Some(mut session) = self.known_session(id, is_theirs).await? else {
             return Ok(None);
         };
-        if session.caller != caller {
-            // Whether somebody else has such a session is nobody's business.
-            return Err(RunsError::SessionNotFound { id: id.to_owned() });
-        }
         if session.agent != *agent {
             return Err(RunsError::SessionOfOther {
                 id: id.to_owned(),
@@ -86,12 +83,20 @@ impl Runs {
         u64::try_from(self.config().session_ttl.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// A session that is not over; nothing if there never was one.
-    pub(crate) async fn known_session(&self, id: &str) -> Result<Option<SessionRecord>, RunsError> {
+    /// A session that is not over; nothing if there never was one. Whether somebody else has or had such a session is
+    /// nobody's business.
+    pub(crate) async fn known_session(
+        &self,
+        id: &str,
+        may_see: impl Fn(&SessionRecord) -> bool,
+    ) -> Result<Option<SessionRecord>, RunsError> {
         let stored = self.records().get::<SessionRecord>(SESSION, id).await?;
         let Some(session) = stored.map(|stored| stored.value) else {
             return Ok(None);
         };
+        if !may_see(&session) {
+            return Err(RunsError::SessionNotFound { id: id.to_owned() });
+        }
         let expired = || RunsError::SessionExpired { id: id.to_owned() };
         if session.over {
             return Err(expired());

@@ -176,6 +176,12 @@ async fn work_that_takes_too_long_is_ended_and_told_as_a_timeout() {
 #[tokio::test]
 async fn a_caller_may_ask_for_less_time() {
     let scene = Scene::new().await;
+    for none in [-1.0, 0.0] {
+        let metadata = json!({ "metadata": { "timeout_seconds": none } });
+        let (status, error) = scene.run("sync", "say x", metadata).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{error}");
+        assert_eq!(error["error"]["code"], "invalid_input");
+    }
     let metadata = json!({ "metadata": { "timeout_seconds": 0.05 } });
     let (status, _) = scene.run("sync", "wait", metadata).await;
     assert_eq!(status, StatusCode::REQUEST_TIMEOUT);
@@ -382,11 +388,13 @@ async fn a_header_that_guards_something_is_read_in_every_script_and_on_every_lin
         let (status, _) = send(&[(CHAIN, b"desk"), (CHAIN, id.as_bytes())]).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{id} on a second line");
     }
-    let (status, error) = send(&[(CHAIN, b"caf\xe9")]).await;
-    assert_eq!(
-        (status, &error["error"]["code"]),
-        (StatusCode::BAD_REQUEST, &json!("invalid_call_chain"))
-    );
+    for line in [&b"caf\xe9"[..], b"[\"a\",\"b\"", b"[\"a\"]", b"{a}"] {
+        let (status, error) = send(&[(CHAIN, line)]).await;
+        assert_eq!(
+            (status, &error["error"]["code"]),
+            (StatusCode::BAD_REQUEST, &json!("invalid_call_chain"))
+        );
+    }
     const KEY: &str = "idempotency-key";
     let (_, one) = send(&[(KEY, "键-1".as_bytes())]).await;
     let (_, two) = send(&[(KEY, "键-1".as_bytes())]).await;

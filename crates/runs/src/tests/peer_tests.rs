@@ -151,3 +151,34 @@ async fn the_client_follows_a_run_by_itself() {
         "{refused}"
     );
 }
+
+#[tokio::test]
+async fn a_peer_that_asks_for_ever_is_stopped_and_its_run_cancelled() {
+    let (near, far) = two_nodes().await;
+    let prompt = "edit it\n".repeat(60);
+    let (_, mut run) = near.run("sync", &prompt, phone()).await;
+    let id = run["run_id"].as_str().unwrap().to_owned();
+    let mut refused = 0;
+    while run["status"] == "awaiting" {
+        refused += 1;
+        let resume = json!({ "input": [{ "parts": [{ "content": "reject" }] }] });
+        (_, run) = near.post(&format!("/runs/{id}/resume"), resume).await;
+    }
+    assert_eq!((refused, &run["status"]), (20, &json!("failed")), "{run}");
+    let message = run["error"]["message"].as_str().unwrap();
+    assert!(message.contains("asked 20 questions"), "{message}");
+    let idle = async {
+        while far
+            .engine
+            .sessions()
+            .list(Some("echo"))
+            .iter()
+            .any(|session| session.busy)
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(super::scene::PATIENCE, idle)
+        .await
+        .unwrap();
+}

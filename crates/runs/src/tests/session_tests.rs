@@ -100,6 +100,14 @@ async fn a_closed_session_is_gone_with_its_run_and_its_history() {
     scene.until(run, "cancelled").await;
     let (status, _) = scene.get(&format!("/sessions/{id}")).await;
     assert_eq!(status, StatusCode::GONE);
+    let more = json!({ "session_id": id });
+    let (status, error) = scene
+        .as_caller("stranger")
+        .await
+        .run("sync", "count", more)
+        .await;
+    assert_eq!(status, StatusCode::NOT_FOUND, "{error}");
+    assert_eq!(error["error"]["code"], "session_not_found");
     let read = scene.http.get(message).send().await.unwrap();
     assert_eq!(read.status(), StatusCode::NOT_FOUND);
     assert!(scene.engine.sessions().list(Some("echo")).is_empty());
