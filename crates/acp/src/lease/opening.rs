@@ -125,6 +125,14 @@ pub(super) fn prompt_text(prompt: &Value) -> Result<String, ErrorObject> {
     let blocks = prompt
         .as_array()
         .ok_or_else(|| ErrorObject::invalid_params("prompt: it is missing"))?;
+    let is_empty = |block: &Value| {
+        convert::text(block, "type") == Some("text") && convert::text(block, "text").is_none()
+    };
+    if blocks.iter().any(is_empty) {
+        return Err(ErrorObject::invalid_params(
+            "prompt: the text of a block is missing, or no text",
+        ));
+    }
     let words = |block: &Value| {
         let kind = || convert::text(block, "type").unwrap_or("something");
         convert::content_text(block).unwrap_or_else(|| format!("[{}]", kind()))
@@ -421,5 +429,26 @@ impl Wanted {
         for words in &self.refused {
             face.engine.sessions().notice(id, words.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_block_of_text_without_a_text_is_no_empty_one() {
+        for block in [
+            json!({ "type": "text" }),
+            json!({ "type": "text", "text": 5 }),
+        ] {
+            let prompt = json!([{ "type": "text", "text": "a" }, block]);
+            let error = prompt_text(&prompt).unwrap_err();
+            assert_eq!(error.code, -32602, "{prompt}");
+        }
+        let empty = json!([{ "type": "text", "text": "" }]);
+        assert_eq!(prompt_text(&empty).unwrap(), "");
     }
 }
