@@ -11,8 +11,9 @@ use tokio::sync::oneshot;
 
 use crate::{Create, DelegationError, Delegations};
 
-/// How long an asker may take between the answer to one question and the next one.
-const ASKS_AGAIN_WITHIN: Duration = Duration::from_secs(3);
+/// How long an asker may take between the answer to one question and the next one. One that is ended leaves its open question,
+/// so this is for those that are suspended for a while, as a terminal does it.
+const ASKS_AGAIN_WITHIN: Duration = Duration::from_secs(10 * 60);
 
 /// How many wait for which delegation. Clones are the same.
 #[derive(Debug, Clone, Default)]

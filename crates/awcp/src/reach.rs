@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    net::{IpAddr, SocketAddr, UdpSocket},
+    net::{IpAddr, SocketAddr},
     time::Duration,
 };
 
@@ -175,7 +175,11 @@ impl Whence<'_> {
 
 /// Whether this machine has the address.
 fn is_here(ip: IpAddr) -> bool {
-    ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()
+    ip.is_loopback()
+        || if_addrs::get_if_addrs()
+            .unwrap_or_default()
+            .iter()
+            .any(|interface| interface.ip() == ip)
 }
 
 /// The first of the addresses at which somebody answers.
@@ -209,4 +213,23 @@ fn unreached(place: &Place, why: &str) -> Failure {
         format!("the remote could not reach {}: {why}", place.shown()),
         "see that the host's `url`, `listen` and `sftp` name an address that the remote reaches, and that no firewall is between",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_of_this_machine_where_an_interface_has_it() {
+        for here in ["127.0.0.1", "127.3.4.5", "::1"] {
+            assert!(is_here(here.parse().unwrap()), "{here}");
+        }
+        for interface in if_addrs::get_if_addrs().unwrap() {
+            assert!(is_here(interface.ip()), "{interface:?}");
+        }
+        // Of those that nobody has.
+        for elsewhere in ["192.0.2.1", "2001:db8::1", "0.0.0.0"] {
+            assert!(!is_here(elsewhere.parse().unwrap()), "{elsewhere}");
+        }
+    }
 }

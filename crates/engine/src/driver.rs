@@ -65,6 +65,11 @@ pub trait Driver: Send + Sync + fmt::Debug {
         self.turn(turn)
     }
 
+    /// A prompt as it is written down and shown, without the secrets in it.
+    fn written(&self, prompt: &str) -> String {
+        prompt.to_owned()
+    }
+
     /// What the agent said of itself or of a conversation, word for word.
     fn said(&self, about: About<'_>) -> Option<Raw> {
         let _ = about;

@@ -17,8 +17,13 @@ use engine::{
 use serde_json::{Value, json};
 
 use crate::{
-    ShelfError, history::History, servers::Servers, surroundings::Surroundings, talk::Talk,
-    watch::Watch, words,
+    ShelfError,
+    history::History,
+    servers::Servers,
+    surroundings::{self, Surroundings},
+    talk::Talk,
+    watch::Watch,
+    words, written,
 };
 
 /// Makes the driver of an agent from what its backend is given; its runs have what the surroundings give them. An agent
@@ -213,6 +218,12 @@ impl Driver for RunKeeper {
         let chosen = self.choose(&message);
         let answer = chosen.map(|value| NativeAnswer::Result(value.to_string().into()));
         Box::pin(std::future::ready(answer))
+    }
+
+    fn written(&self, prompt: &str) -> String {
+        written::without_secrets(prompt, |name| {
+            surroundings::is_secret(name, &self.node.secret_names)
+        })
     }
 
     /// There is no process that could end.

@@ -25,6 +25,7 @@ mod tests;
 mod watch;
 mod words;
 mod world;
+mod written;
 
 pub use act::context::missing;
 pub use choices::Choices;

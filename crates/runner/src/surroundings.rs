@@ -63,7 +63,12 @@ pub(crate) fn secret_inputs(inputs: &Map<String, Value>, more: &[String]) -> BTr
 
 /// Whether the values of an input are never shown.
 pub(crate) fn is_secret_input(spec: &InputSpec, more: &[String]) -> bool {
-    spec.kind == InputKind::String && is_secret_name(&spec.name, &parts(more))
+    spec.kind == InputKind::String && is_secret(&spec.name, more)
+}
+
+/// Whether a name says that its value is secret.
+pub(crate) fn is_secret(name: &str, more: &[String]) -> bool {
+    is_secret_name(name, &parts(more))
 }
 
 /// A workflow as it may be shown: without what is usual for an input that is a secret.

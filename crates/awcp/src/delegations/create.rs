@@ -31,7 +31,7 @@ pub struct Create {
     /// For the peer.
     pub token: Option<String>,
     pub dir: PathBuf,
-    /// A few words for people; the prompt's first line if absent.
+    /// A few words for people; the beginning of the prompt's first line if absent.
     pub description: Option<String>,
     pub prompt: String,
     pub access: Access,
@@ -66,6 +66,28 @@ impl std::fmt::Debug for Create {
     }
 }
 
+/// How much of a prompt's first line describes it to people. A peer takes no description of any length.
+const DESCRIPTION_CHARS_MAX: usize = 500;
+
+fn check_task(prompt: &str) -> Result<(), DelegationError> {
+    match prompt.trim().is_empty() {
+        false => Ok(()),
+        true => Err(DelegationError::Refused(Failure::with_hint(
+            Code::Declined,
+            "the task is empty",
+            "say what is to be done",
+        ))),
+    }
+}
+
+fn first_words(prompt: &str) -> String {
+    let line = prompt.lines().next().unwrap_or_default();
+    match line.char_indices().nth(DESCRIPTION_CHARS_MAX) {
+        None => line.to_owned(),
+        Some((end, _)) => format!("{}…", &line[..end]),
+    }
+}
+
 /// The only transport of the released dialect that works everywhere.
 fn offer_archive(offer: &mut Offer) -> Result<(), DelegationError> {
     offer.transports.retain(|it| *it == Transport::Archive);
@@ -92,6 +114,7 @@ impl Delegations {
     }
 
     async fn make(&self, create: Create) -> Result<DelegationId, DelegationError> {
+        check_task(&create.prompt)?;
         let dir = files::resolve(&create.dir);
         self.check_ours(&dir)?;
         let offer = self.offer(&create)?;
@@ -121,7 +144,7 @@ impl Delegations {
         let (machine, effects) = Host::new(id.clone(), offer, waits, now);
         let description = create
             .description
-            .unwrap_or_else(|| create.prompt.lines().next().unwrap_or_default().to_owned());
+            .unwrap_or_else(|| first_words(&create.prompt));
         let mut record = HostRecord {
             machine,
             peer_url: create.peer_url,
@@ -323,5 +346,29 @@ impl Delegations {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_without_words_is_refused() {
+        assert!(check_task("fix it").is_ok());
+        for empty in ["", " \n\t"] {
+            let refused = check_task(empty).unwrap_err().to_string();
+            assert!(refused.contains("the task is empty"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_task_is_described_by_the_beginning_of_its_first_line() {
+        assert_eq!(first_words("fix it\nand test it"), "fix it");
+        assert_eq!(first_words(""), "");
+        let long = first_words(&"ä".repeat(100_000));
+        assert_eq!(long, format!("{}…", "ä".repeat(DESCRIPTION_CHARS_MAX)));
+        let whole = "x".repeat(DESCRIPTION_CHARS_MAX);
+        assert_eq!(first_words(&whole), whole);
     }
 }

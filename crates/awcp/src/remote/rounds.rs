@@ -15,6 +15,8 @@ pub(crate) struct Round {
     pub(crate) number: u32,
     /// What it came to, while the next one is waited for.
     pub(crate) done: Option<Report>,
+    /// There is no further one.
+    is_last: bool,
 }
 
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub(crate) enum NoRound {
     UnderWay,
     #[error("the next round is {expected}")]
     OutOfTurn { expected: u32 },
+    #[error("the last round is over; invite again for the next task")]
+    Over,
 }
 
 impl Rounds {
@@ -48,6 +52,7 @@ impl Rounds {
         let first = Round {
             number: 1,
             done: None,
+            is_last: false,
         };
         Self {
             shown: watch::Sender::new(first),
@@ -67,26 +72,52 @@ impl Rounds {
         self.shown.send_if_modified(|round| {
             let expected = round.number.saturating_add(1);
             answer = match (&round.done, number == expected) {
+                _ if round.is_last => Err(NoRound::Over),
                 (None, _) => Err(NoRound::UnderWay),
                 (Some(_), false) => Err(NoRound::OutOfTurn { expected }),
-                (Some(_), true) => Ok(()),
+                (Some(_), true) => {
+                    let sent = self.next.try_send(Next::Task(prompt));
+                    sent.map_err(|_| NoRound::Over)
+                }
             };
             if answer.is_ok() {
-                *round = Round { number, done: None };
+                *round = Round {
+                    number,
+                    done: None,
+                    is_last: false,
+                };
             }
             answer.is_ok()
         });
-        if answer.is_ok() {
-            let _ = self.next.try_send(Next::Task(prompt)); // Its delegation has ended meanwhile.
-        }
         answer
     }
 
-    /// Ends it with what the last round came to; whether it waited for another one.
+    /// Ends it with what the last round came to; whether it waited for another one, or was ended so before.
     pub(crate) fn close(&self) -> bool {
-        let waits = self.shown.borrow().done.is_some();
-        // A word that is there already ends the waiting just as well.
-        waits && self.next.try_send(Next::Close).is_ok()
+        let mut closed = false;
+        self.shown.send_if_modified(|round| {
+            closed = round.is_last || round.done.is_some();
+            if closed && !round.is_last {
+                round.is_last = true;
+                let _ = self.next.try_send(Next::Close); // A word that is there already ends the waiting just as well.
+            }
+            false
+        });
+        closed
+    }
+
+    /// Whoever asks for a further round from now on is told that there is none. One that was begun just before is done.
+    fn end(&self, inbox: &mut mpsc::Receiver<Next>) -> Option<String> {
+        let mut task = None;
+        self.shown.send_if_modified(|round| {
+            task = match inbox.try_recv() {
+                Ok(Next::Task(prompt)) => Some(prompt),
+                Ok(Next::Close) | Err(_) => None,
+            };
+            round.is_last = task.is_none();
+            false
+        });
+        task
     }
 }
 
@@ -116,7 +147,8 @@ impl Between<'_> {
         };
         Ok(match heard {
             Some(Next::Task(prompt)) => Some(prompt),
-            Some(Next::Close) | None => None,
+            Some(Next::Close) => None,
+            None => rounds.end(&mut inbox),
         })
     }
 }
@@ -124,6 +156,42 @@ impl Between<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn between() -> Rounds {
+        let rounds = Rounds::new(Duration::from_secs(1));
+        let report = Report {
+            summary: "s".to_owned(),
+            highlights: Vec::new(),
+            notes: None,
+        };
+        rounds.shown.send_modify(|round| round.done = Some(report));
+        rounds
+    }
+
+    #[test]
+    fn what_is_closed_stays_closed_however_often_it_is_said_and_goes_on_no_more() {
+        let rounds = between();
+        for _ in 0..3 {
+            assert!(rounds.close());
+        }
+        assert_eq!(rounds.go_on(2, "more".to_owned()), Err(NoRound::Over));
+        assert!(rounds.watch().borrow().done.is_some());
+    }
+
+    #[test]
+    fn after_the_silence_a_round_that_was_begun_is_done_and_no_further_one_begins() {
+        let mut begun = between();
+        assert_eq!(begun.go_on(2, "more".to_owned()), Ok(()));
+        let mut inbox = std::mem::replace(&mut begun.inbox, Mutex::new(mpsc::channel(1).1));
+        assert_eq!(begun.end(inbox.get_mut()).as_deref(), Some("more"));
+        assert!(!begun.close(), "a round is under way");
+
+        let mut silent = between();
+        let mut inbox = std::mem::replace(&mut silent.inbox, Mutex::new(mpsc::channel(1).1));
+        assert_eq!(silent.end(inbox.get_mut()), None);
+        assert_eq!(silent.go_on(2, "more".to_owned()), Err(NoRound::Over));
+        assert!(silent.close(), "it has ended as done");
+    }
 
     #[test]
     fn the_next_round_begins_once_and_only_between_two() {

@@ -130,7 +130,7 @@ async fn a_repository_is_lent_as_one_if_both_sides_can_and_anything_else_is_not(
             (view.state, transport(&view)),
             (Phase::Completed, Transport::Archive)
         );
-        let refused = host.delegations.create(by_git(&remote, &dir, "")).await;
+        let refused = host.delegations.create(by_git(&remote, &dir, "list")).await;
         let Err(DelegationError::Refused(failure)) = refused else {
             panic!("{refused:?}")
         };

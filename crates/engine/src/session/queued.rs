@@ -37,11 +37,12 @@ pub(super) struct Queued {
 }
 
 impl Queued {
-    pub(super) fn new(session: &str, turn: TurnId, prompt: &WaitingPrompt) -> Self {
+    /// With the prompt's text as it is written down.
+    pub(super) fn new(session: &str, turn: TurnId, text: String, prompt: &WaitingPrompt) -> Self {
         Self {
             session: session.to_owned(),
             turn,
-            text: prompt.text.clone(),
+            text,
             by: prompt.by.clone(),
             trace: prompt.options.trace,
         }

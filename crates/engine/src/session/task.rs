@@ -434,16 +434,20 @@ impl SessionTask {
         debug!(%trace, session = %self.record.id, turn = turn.0, "a turn begins");
         self.cancel = CancellationToken::new();
         self.record.running = Some(turn);
-        self.record.prompt = Some(in_short(&prompt.text));
+        let written = self.written(&prompt.text);
+        // Where something is left out of the text, it is in the client's own words too.
+        let words = prompt.words.clone();
+        let words = words.filter(|words| written == prompt.text && is_kept(words));
+        self.record.prompt = Some(in_short(&written));
         self.record.last_activity_at = clock::now();
         self.log.append_held(
             EventKind::TurnStarted {
                 turn,
-                prompt: prompt.text.clone(),
+                prompt: written,
                 trace: Some(trace),
                 by: self.askers.get(&turn).map(|client| client.0.clone()),
             },
-            prompt.words.clone().filter(is_kept),
+            words,
         );
         // The prompt is on disk before the agent sees it, or the agent does not see it.
         if self.keep().await == Kept::NotYet {

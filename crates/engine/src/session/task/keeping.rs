@@ -95,13 +95,26 @@ impl SessionTask {
         });
         let prompts = self.prompts.iter();
         let mut prompts: Vec<_> = prompts
-            .map(|(turn, prompt)| (*turn, prompt.text.clone()))
+            .map(|(turn, prompt)| (*turn, self.written(&prompt.text)))
             .collect();
         prompts.sort_by_key(|(turn, _)| turn.0);
         Waiting {
             asks: asks.collect(),
             prompts,
         }
+    }
+
+    /// A prompt as whoever looks at the session sees it. Where nobody is there who knows what is
+    /// secret in it, it stands as it is.
+    pub(super) fn written(&self, prompt: &str) -> String {
+        let source = self
+            .around
+            .agents
+            .source(&self.record.agent, self.record.via);
+        source.map_or_else(
+            |_| prompt.to_owned(),
+            |source| source.driver.written(prompt),
+        )
     }
 
     pub(super) fn show(&self) {

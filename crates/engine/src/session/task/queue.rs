@@ -37,7 +37,8 @@ impl SessionTask {
         let Some((_, prompt)) = waiting else {
             return Ok(()); // Its turn has begun.
         };
-        let queued = Queued::new(&self.record.id, turn, prompt);
+        let text = self.written(&prompt.text);
+        let queued = Queued::new(&self.record.id, turn, text, prompt);
         match self.around.store.write(vec![queued.kept()]).await {
             Ok(()) => {
                 self.queue.kept.insert(turn);
