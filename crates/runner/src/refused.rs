@@ -43,10 +43,11 @@ impl StartError {
             }
             Self::Shelf(ShelfError::Missing { .. })
             | Self::Prompt { .. }
-            | Self::NoRun { .. }
             | Self::Busy { .. }
             | Self::Over { .. }
             | Self::Rejected(_) => 1,
+            // As whatever else is named and is not there.
+            Self::NoRun { .. } => 4,
             Self::Shelf(ShelfError::Read { .. })
             | Self::Store(_)
             | Self::Folder { .. }

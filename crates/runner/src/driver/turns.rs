@@ -187,6 +187,10 @@ impl RunKeeper {
             StartError::Prompt { why } => format!("{INVALID_PROMPT}: {why}"),
             other => engine::chain(other),
         };
+        let code = code(&error);
+        if !words.contains(&code) {
+            words = format!("{code}: {words}");
+        }
         if let StartError::Shelf(ShelfError::Missing { .. }) = error {
             let names = self.available(&talk.cwd).into_iter();
             let names: Vec<String> = names
@@ -198,8 +202,37 @@ impl RunKeeper {
             });
         }
         audience.text(words);
+        answer_refused(talk, &code, error.exit_code());
         Stop::Refusal
     }
+}
+
+/// What programs tell refused prompts apart by.
+fn code(error: &StartError) -> String {
+    let gravest = workflow::gravest(error.problems());
+    match (gravest, error) {
+        (Some(problem), _) => problem.code.to_string(),
+        (None, StartError::Prompt { .. } | StartError::Shelf(ShelfError::Missing { .. })) => {
+            INVALID_PROMPT.to_owned()
+        }
+        (None, StartError::NoRun { .. }) => Code::WorkflowFailed.to_string(),
+        (None, _) if error.exit_code() == Code::SystemIo.exit_code() => Code::SystemIo.to_string(),
+        (None, _) => Code::WorkflowFailed.to_string(),
+    }
+}
+
+/// Answers a prompt in the words of an editor's protocol.
+fn answer_refused(talk: &Talk, code: &str, exit_code: i32) {
+    let about = json!({ "code": code, "exitCode": exit_code });
+    let answer = json!({ "stopReason": "refusal", "_meta": { "agentcraft": about } });
+    let kind = EventKind::Other {
+        name: "session/prompt".to_owned(),
+    };
+    let raw = Raw {
+        dialect: Dialect::Acp,
+        frame: answer.to_string().into(),
+    };
+    talk.sink.emit(kind, Some(raw));
 }
 
 /// Tells an editor why a run has failed, in the words of its protocol: a message with the code, which a session that is loaded again
@@ -212,16 +245,7 @@ fn tell_failure(talk: &Talk, finish: &Finish) {
         "agent_message_chunk",
         &json!({ "content": { "type": "text", "text": text } }),
     );
-    let about = json!({ "code": code, "exitCode": crate::exit_code(finish) });
-    let answer = json!({ "stopReason": "refusal", "_meta": { "agentcraft": about } });
-    let kind = EventKind::Other {
-        name: "session/prompt".to_owned(),
-    };
-    let raw = Raw {
-        dialect: Dialect::Acp,
-        frame: answer.to_string().into(),
-    };
-    talk.sink.emit(kind, Some(raw));
+    answer_refused(talk, &code.to_string(), crate::exit_code(finish));
 }
 
 /// Asks for what is required and was not given, where somebody can be asked; what is declined stays missing.
@@ -335,6 +359,32 @@ mod tests {
             "{name: api_key, type: string, default: hush-hush}",
             json!({"type": "string", "title": "api_key"}),
         );
+    }
+
+    #[test]
+    fn every_refused_prompt_has_a_code() {
+        let path = std::path::PathBuf::from("w.yaml");
+        let source = platform::files::read_bounded(std::path::Path::new("/nowhere"), 1);
+        let problems = workflow::load("states: [", &|_| Err(String::new())).problems;
+        for (error, expected) in [
+            (
+                StartError::Shelf(ShelfError::Read {
+                    path: path.clone(),
+                    source: source.unwrap_err(),
+                }),
+                Code::SystemIo.to_string(),
+            ),
+            (
+                StartError::Shelf(ShelfError::Invalid { path, problems }),
+                Code::YamlSyntax.to_string(),
+            ),
+            (
+                StartError::Prompt { why: String::new() },
+                INVALID_PROMPT.to_owned(),
+            ),
+        ] {
+            assert_eq!(code(&error), expected, "{error}");
+        }
     }
 
     #[test]

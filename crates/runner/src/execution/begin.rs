@@ -231,11 +231,8 @@ impl Execution {
         // Nothing is written before it is known that all of it can be done.
         let mut effects = Vec::new();
         for input in todo {
-            if matches!(input, Input::Rewind { .. }) {
-                // None of it was performed, and nobody waits for it any more.
-                effects.clear();
-            }
-            effects.extend(execution.machine.apply(input, now())?);
+            // What an earlier one asked for was not performed, and after a rewind nobody waits for it.
+            effects = execution.machine.apply(input, now())?;
             execution.inputs += 1;
         }
         execution.history.forget_cancel(&execution.id).await?;
