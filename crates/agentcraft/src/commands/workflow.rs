@@ -26,7 +26,7 @@ use crate::{
     error::CommandError,
     exit::Exit,
     network,
-    render::{Screen, component_table, problem_lines, workflow_detail},
+    render::{Screen, component_table, many_lines, one_line, problem_lines, workflow_detail},
 };
 
 /// A workflow to begin with.
@@ -175,7 +175,7 @@ fn show(
         Format::Table => {
             let mut text = workflow_detail(&plan, screen.style());
             text.push('\n');
-            text.push_str(&workflow::graph_text(&plan));
+            text.push_str(&many_lines(&workflow::graph_text(&plan)));
             screen.print(&text)?;
         }
     }
@@ -239,9 +239,9 @@ fn graph(arguments: &GraphArgs, config: &Config, screen: &mut Screen) -> Result<
         ))?,
         (Format::Quiet, _) => plan
             .written_steps()
-            .try_for_each(|step| screen.line(&step.name))?,
-        (Format::Table, true) => screen.print(&workflow::graph_mermaid(&plan))?,
-        (Format::Table, false) => screen.print(&workflow::graph_text(&plan))?,
+            .try_for_each(|step| screen.line(&one_line(&step.name)))?,
+        (Format::Table, true) => screen.print(&many_lines(&workflow::graph_mermaid(&plan)))?,
+        (Format::Table, false) => screen.print(&many_lines(&workflow::graph_text(&plan)))?,
     }
     Ok(())
 }
@@ -294,10 +294,8 @@ fn load(found: &Found, cwd: &Path, screen: &mut Screen) -> Result<Plan, CommandE
 /// Says why nothing was run.
 fn refuse(error: &StartError, found: Option<&Found>, screen: &mut Screen) -> CommandError {
     if let StartError::NoRun { .. } = error {
-        return CommandError::Refused {
-            message: error.to_string(),
-            hint: "`agentcraft workflow history` shows those there are".to_owned(),
-        };
+        let hint = "`agentcraft workflow history` shows those there are";
+        return CommandError::not_found(error.to_string(), hint);
     }
     let problems = error.problems();
     if problems.is_empty() {

@@ -296,9 +296,13 @@ pub(crate) fn run_table(runs: &[RunView]) -> Table {
     ];
     let row = |run: &RunView| {
         let (tone, state) = state(run.state);
+        let workflow = match &run.parent {
+            None => run.workflow.clone(),
+            Some(parent) => format!("{} (part of {parent})", run.workflow),
+        };
         [
             Cell::toned(Tone::Strong, &run.id),
-            Cell::new(&run.workflow),
+            Cell::new(&workflow),
             Cell::toned(tone, state),
             Cell::new(&relative(&moment(run.started_at), now)),
             Cell::new(&took(run.started_at, run.updated_at)),

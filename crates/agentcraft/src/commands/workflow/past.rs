@@ -58,6 +58,10 @@ pub(super) fn history(
     if let Some(workflow) = &arguments.workflow {
         runs.retain(|run| run.workflow == *workflow);
     }
+    if arguments.output.format == Format::Quiet {
+        // Whoever takes the first one wants what they started, not a step of it.
+        runs.retain(|run| run.parent.is_none());
+    }
     let counts = Counts::of(&runs);
     runs.truncate(usize::try_from(arguments.limit).unwrap_or(usize::MAX));
     let mask = super::mask(config);

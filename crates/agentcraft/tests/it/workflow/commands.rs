@@ -579,9 +579,9 @@ fn a_run_is_done_again_from_a_step_and_from_its_beginning() {
         "{}",
         output.stderr
     );
-    for command in ["status", "cancel"] {
+    for command in ["status", "cancel", "resume", "rerun"] {
         let output = project.cli(&["workflow", command, "zzzz"]);
-        assert_eq!(output.code, 1, "{command}: {}", output.stderr);
+        assert_eq!(output.code, 4, "{command}: {}", output.stderr);
         assert!(output.stderr.contains("there is no run zzzz"), "{command}");
     }
 }
