@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use wire::runs::{AwaitMetadata, Message};
 
 use crate::terms::terms;
-use words::{is_yes_or_no, says_yes_or_no, sounds_final};
+use words::{folded, is_yes_or_no, says_yes_or_no, sounds_final};
 
 /// How much of a question the words of the human must cover before they are taken for its answer.
 const SURE_ENOUGH: f64 = 0.5;
@@ -106,7 +106,7 @@ impl Question {
                 .parts
                 .iter()
                 .any(|part| part.extra.get("reversible") == Some(&serde_json::Value::Bool(true)));
-        let lower = text.to_lowercase();
+        let lower = folded(&text);
         let is_yes_or_no = is_yes_or_no(asking_part(&lower));
         let is_permission = metadata.is_some_and(|metadata| metadata.extra.contains_key("options"))
             || lower.contains("permission");

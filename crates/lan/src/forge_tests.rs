@@ -22,6 +22,7 @@ fn peer(name: &str, version: &str) -> Peer {
     Peer {
         agent_id: id.to_owned(),
         alias: alias(name, id),
+        announced: None,
         origin: Origin::Found,
         url: "http://192.168.50.100:8080".to_owned(),
         status: Status::Online,

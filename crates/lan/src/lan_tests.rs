@@ -133,8 +133,12 @@ async fn only_who_may_rule_peers_uses_the_paths_and_only_pairing_is_open() {
     .await;
     assert_eq!(status, StatusCode::NOT_FOUND);
     let large = json!({ "name": "x".repeat(100_000) });
-    let (status, _) = ask(&node, None, "POST", "/pair/requests", large).await;
+    let (status, error) = ask(&node, None, "POST", "/pair/requests", large).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(error["error"]["code"], "body_too_large");
+    let (status, error) = ask(&node, None, "PUT", "/pair/requests", json!({})).await;
+    assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(error["error"]["code"], "invalid_input");
 }
 
 #[tokio::test]

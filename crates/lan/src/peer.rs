@@ -45,6 +45,9 @@ pub(crate) struct Peer {
     pub(crate) agent_id: String,
     /// How it is called here: of our alphabet, and no other peer's.
     pub(crate) alias: Name,
+    /// What it called itself when it announced itself: to be shown, and never to be looked up by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) announced: Option<String>,
     pub(crate) origin: Origin,
     pub(crate) url: String,
     pub(crate) status: Status,
@@ -96,6 +99,14 @@ impl Peer {
         self.manifest
             .as_ref()
             .map_or(self.alias.as_str(), |manifest| &manifest.name)
+    }
+
+    /// As [`Self::name`], and what it has announced before it says more.
+    fn shown_name(&self) -> &str {
+        match (&self.manifest, &self.announced) {
+            (None, Some(announced)) => announced,
+            (Some(_), _) | (None, None) => self.name(),
+        }
     }
 
     pub(crate) fn address(&self) -> Address {
@@ -155,7 +166,7 @@ impl Peer {
         PeerView {
             id: self.agent_id.clone(),
             alias: self.alias.to_string(),
-            name: self.name().to_owned(),
+            name: self.shown_name().to_owned(),
             description: manifest
                 .map(|manifest| manifest.description.clone())
                 .unwrap_or_default(),
@@ -264,6 +275,23 @@ pub(crate) fn counted_alias(alias: &Name, agent_id: &str, number: u16) -> Name {
         .expect("an alias leaves room for it")
 }
 
+/// A name that anybody may have announced, fit to be shown; nothing if nothing is left to see.
+pub(crate) fn announced(name: &str) -> Option<String> {
+    let is_harmful =
+        |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut shown = String::new();
+    for character in name.trim().chars().take(ANNOUNCED_MAX) {
+        match is_harmful(character) {
+            true => shown.extend(character.escape_default()),
+            false => shown.push(character),
+        }
+    }
+    (!shown.is_empty()).then_some(shown)
+}
+
+/// Characters of a name that is shown; a label of DNS has no more.
+const ANNOUNCED_MAX: usize = 63;
+
 /// Leaves room in a name for the beginning of an id, and for a number.
 const ALIAS_MAX: usize = 48;
 
@@ -306,10 +334,29 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_was_announced_is_shown_until_the_peer_says_more() {
+        use crate::peers::stranger;
+        let id = "a797ca02-11b5-3080-1263-a31d6d30cba7";
+        let view = |name: &str, origin| stranger(id, name, "http://a".to_owned(), origin).view();
+        let long = "长".repeat(500);
+        for (name, shown) in [
+            ("柠檬叔的手机", "柠檬叔的手机"),
+            ("Bob\u{1b}[2J\u{202e}", "Bob\\u{1b}[2J\\u{202e}"),
+            (" ", "peer-a797ca02"),
+            (&long, &"长".repeat(ANNOUNCED_MAX)),
+        ] {
+            assert_eq!(view(name, Origin::Found).name, shown);
+        }
+        let view = view("Bob's phone", Origin::Added);
+        assert_eq!((&*view.name, &*view.alias), ("Bob-s-phone", "Bob-s-phone"));
+    }
+
+    #[test]
     fn a_peer_that_gets_a_secret_moves_only_where_its_certificate_proves_it() {
         let mut peer = Peer {
             agent_id: "id".to_owned(),
             alias: Name::parse("p").unwrap(),
+            announced: None,
             origin: Origin::Found,
             url: "http://a".to_owned(),
             status: Status::Online,

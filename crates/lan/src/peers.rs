@@ -27,7 +27,9 @@ use crate::{
     client::{Address, Certificate, Client, ClientError, builder},
     error::LanError,
     forge::Forge,
-    peer::{Origin, Paired, Peer, PeerView, Status, alias, counted_alias, longer_alias, now},
+    peer::{
+        Origin, Paired, Peer, PeerView, Status, alias, announced, counted_alias, longer_alias, now,
+    },
     rank::{Index, Skill},
 };
 use meetings::Meetings;
@@ -489,6 +491,7 @@ pub(crate) fn stranger(agent_id: &str, name: &str, url: String, origin: Origin) 
     Peer {
         agent_id: agent_id.to_owned(),
         alias: alias(name, agent_id),
+        announced: (origin == Origin::Found).then(|| announced(name)).flatten(),
         origin,
         url,
         status: Status::Offline,

@@ -6,7 +6,8 @@ use axum::{
     Extension, Json, Router,
     body::Bytes,
     extract::{ConnectInfo, DefaultBodyLimit, Path, State},
-    http::StatusCode,
+    http::{StatusCode, header},
+    middleware::map_response,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -54,11 +55,29 @@ pub(crate) fn router(lan: Lan) -> Router {
         .route("/pair/refuse", post(refuse))
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .merge(strangers)
+        .route_layer(map_response(in_json))
         .with_state(lan)
+}
+
+/// What the framework turns away by itself is told like everything else.
+async fn in_json(response: Response) -> Response {
+    let status = response.status();
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    let is_json = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    if is_json || !(status.is_client_error() || status.is_server_error()) {
+        return response;
+    }
+    let allow = response.headers().get(header::ALLOW).cloned();
+    let mut told = Refused::ByFramework(status).into_response();
+    if let Some(allow) = allow {
+        told.headers_mut().insert(header::ALLOW, allow);
+    }
+    told
 }
 
 /// Why a request was turned away.
 enum Refused {
+    ByFramework(StatusCode),
     NoCaller,
     NoRight,
     Lan(LanError),
@@ -280,11 +299,23 @@ impl IntoResponse for Refused {
         let (status, code) = match &self {
             Self::NoCaller => (StatusCode::UNAUTHORIZED, "unauthorized"),
             Self::NoRight => (StatusCode::FORBIDDEN, "forbidden"),
+            Self::ByFramework(status @ StatusCode::PAYLOAD_TOO_LARGE) => {
+                (*status, "body_too_large")
+            }
+            Self::ByFramework(status) => (*status, "invalid_input"),
             Self::Lan(error) => class(error),
         };
         let (message, suggestion, details) = match self {
             Self::NoCaller => ("this needs a token".to_owned(), None, None),
             Self::NoRight => (format!("this token does not allow {RIGHT}"), None, None),
+            Self::ByFramework(StatusCode::PAYLOAD_TOO_LARGE) => {
+                ("the body is too large".to_owned(), None, None)
+            }
+            Self::ByFramework(status) => (
+                format!("this cannot be asked for so ({status})"),
+                None,
+                None,
+            ),
             Self::Lan(error) => {
                 let (suggestion, details) = hint(&error);
                 (engine::chain(&error), suggestion, details)
