@@ -1,5 +1,7 @@
 //! `agentcraft upgrade-check`: whether this version can go on with what is kept.
 
+use std::path::Path;
+
 use serde_json::json;
 use store::Schema;
 
@@ -66,14 +68,20 @@ pub(super) fn run(
             "store": worst.map(|(path, _)| path),
         }))?,
         ReportFormat::Table => {
-            let name = worst.map_or_else(String::new, |(path, _)| format!("{}: ", path.display()));
-            screen.line(&format!("{name}{}", words(verdict, schema)))?;
+            for (path, schema) in &stores {
+                screen.line(&told(path, *schema))?;
+            }
         }
     }
     match verdict {
         Verdict::Refused => Err(CommandError::Shown(Exit::Failed)),
         Verdict::Empty | Verdict::Same | Verdict::Forward => Ok(()),
     }
+}
+
+/// A store, and what opening it would mean.
+fn told(path: &Path, schema: Option<Schema>) -> String {
+    format!("{}: {}", path.display(), words(Verdict::of(schema), schema))
 }
 
 fn words(verdict: Verdict, schema: Option<Schema>) -> String {
@@ -108,5 +116,14 @@ mod tests {
         assert_eq!(verdict(1, 3), Verdict::Forward);
         assert_eq!(verdict(4, 3), Verdict::Refused);
         assert_eq!(verdict(-5, 3), Verdict::Refused);
+    }
+
+    #[test]
+    fn each_store_is_told_by_its_own_name() {
+        let same = Some(Schema { found: 3, known: 3 });
+        let path = Path::new("/home/me/data/runs.db");
+        let expected = "/home/me/data/runs.db: schema 3: this version goes on as it is";
+        assert_eq!(told(path, same), expected);
+        assert!(told(path, None).starts_with("/home/me/data/runs.db: nothing is kept yet"));
     }
 }

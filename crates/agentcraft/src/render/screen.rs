@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{
     Colors, Style, failure,
-    style::{Tone, one_line},
+    style::{Tone, many_lines, one_line},
     table::Table,
 };
 use crate::{args::Format, error::CommandError};
@@ -21,8 +21,9 @@ pub(crate) struct Screen {
     err: Box<dyn Write + Send>,
     out_style: Style,
     err_style: Style,
-    /// Columns of the terminal; none if stdout is not one.
+    /// Columns of the terminal; none if stdout is not one, or one that does not say how wide it is.
     width: Option<usize>,
+    out_is_terminal: bool,
     err_is_terminal: bool,
 }
 
@@ -47,6 +48,7 @@ impl Screen {
             out_style: style(out.is_terminal()),
             err_style: style(err.is_terminal()),
             width,
+            out_is_terminal: out.is_terminal(),
             err_is_terminal: err.is_terminal(),
             out: Box::new(out),
             err: Box::new(err),
@@ -87,6 +89,15 @@ impl Screen {
     pub(crate) fn print(&mut self, text: &str) -> io::Result<()> {
         self.out.write_all(text.as_bytes())?;
         self.out.flush()
+    }
+
+    /// Prints words of others: as they are for a program, with control characters written out on a terminal, whose width
+    /// may not be known.
+    pub(crate) fn words(&mut self, text: &str) -> io::Result<()> {
+        match self.out_is_terminal {
+            true => self.print(&many_lines(text)),
+            false => self.print(text),
+        }
     }
 
     /// Prints one line of an answer.
@@ -137,7 +148,7 @@ impl Screen {
 
     /// Whether a person types lines and reads the answers.
     pub(crate) fn is_interactive(&self) -> bool {
-        io::stdin().is_terminal() && self.width.is_some()
+        io::stdin().is_terminal() && self.out_is_terminal
     }
 
     /// Whether there is a person to ask.
@@ -189,7 +200,52 @@ fn folded(text: &str, width: Option<usize>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn words_of_others_do_not_command_a_terminal_of_unknown_width_and_reach_programs_as_they_are() {
+        let pieces = ["a\u{1b}", "[31m\u{9b}b\u{202e}\u{7}\r\n", "\tc"];
+        for (is_terminal, expected) in [
+            (
+                true,
+                "a\\u{1b}[31m\\u{9b}b\\u{202e}\\u{7}\\r\n\tc".to_owned(),
+            ),
+            (false, pieces.concat()),
+        ] {
+            let kept = Kept::default();
+            let mut screen = Screen {
+                out: Box::new(kept.clone()),
+                err: Box::new(io::sink()),
+                out_style: Style::Plain,
+                err_style: Style::Plain,
+                width: None,
+                out_is_terminal: is_terminal,
+                err_is_terminal: false,
+            };
+            for piece in pieces {
+                screen.words(piece).unwrap();
+            }
+            assert_eq!(
+                String::from_utf8(kept.0.lock().unwrap().clone()).unwrap(),
+                expected
+            );
+        }
+    }
 
     #[test]
     fn lines_are_broken_between_words_and_only_where_they_must_be() {
