@@ -176,6 +176,7 @@ impl Whence<'_> {
 /// Whether this machine has the address.
 fn is_here(ip: IpAddr) -> bool {
     ip.is_loopback()
+        || ip.is_unspecified() // The way to it leads here.
         || if_addrs::get_if_addrs()
             .unwrap_or_default()
             .iter()
@@ -221,14 +222,14 @@ mod tests {
 
     #[test]
     fn an_address_is_of_this_machine_where_an_interface_has_it() {
-        for here in ["127.0.0.1", "127.3.4.5", "::1"] {
+        for here in ["127.0.0.1", "127.3.4.5", "::1", "0.0.0.0"] {
             assert!(is_here(here.parse().unwrap()), "{here}");
         }
         for interface in if_addrs::get_if_addrs().unwrap() {
             assert!(is_here(interface.ip()), "{interface:?}");
         }
         // Of those that nobody has.
-        for elsewhere in ["192.0.2.1", "2001:db8::1", "0.0.0.0"] {
+        for elsewhere in ["192.0.2.1", "2001:db8::1"] {
             assert!(!is_here(elsewhere.parse().unwrap()), "{elsewhere}");
         }
     }
