@@ -18,6 +18,9 @@ const WAIT_SECS: u64 = 60;
 /// Files that are named at the end; the diff has all of them.
 const CHANGES_SHOWN_MAX: usize = 20;
 
+/// Of a task in the list, in characters.
+const TASK_SHOWN_MAX: usize = 200;
+
 pub(super) fn delegate(
     arguments: DelegateArgs,
     config: &Config,
@@ -136,7 +139,14 @@ pub(super) fn run(
 }
 
 fn list(node: &Node, format: Format, screen: &mut Screen) -> Result<(), CommandError> {
-    let rows = rows_of(&node.get("/delegations")?, "delegations");
+    let mut rows = rows_of(&node.get("/delegations")?, "delegations");
+    if format == Format::Table {
+        for row in &mut rows {
+            if let Some(Value::String(task)) = row.get_mut("task") {
+                shorten(task);
+            }
+        }
+    }
     let fields = [
         ("ID", "/id"),
         ("STATE", "/state"),
@@ -145,6 +155,14 @@ fn list(node: &Node, format: Format, screen: &mut Screen) -> Result<(), CommandE
     ];
     let none = "nothing was lent yet; `agentcraft delegate NODE --dir DIR TASK` lends a folder";
     print_values(&rows, fields, none, format, screen)
+}
+
+/// What a row shows of a task.
+fn shorten(task: &mut String) {
+    if let Some((end, _)) = task.char_indices().nth(TASK_SHOWN_MAX) {
+        task.truncate(end);
+        task.push('…');
+    }
 }
 
 /// Lets somebody invite this node: the one token that lending to it needs.
@@ -317,4 +335,21 @@ fn show_changes(node: &Node, end: &Value, screen: &mut Screen) -> Result<(), Com
     };
     screen.note(&next)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_shows_the_beginning_of_a_long_task() {
+        let shown = |task: &str| {
+            let mut task = task.to_owned();
+            shorten(&mut task);
+            task
+        };
+        assert_eq!(shown("fix it"), "fix it");
+        let long = shown(&"ü".repeat(120_000));
+        assert_eq!(long, format!("{}…", "ü".repeat(TASK_SHOWN_MAX)));
+    }
 }

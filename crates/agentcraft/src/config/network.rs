@@ -319,6 +319,12 @@ fn check_addresses(url: Option<&str>, lan: &Lan, lending: &Lending) -> Result<()
             return Err(bad_value(name, &masked(url), expected));
         }
     }
+    for source in &lending.sources {
+        if !is_host(source) {
+            let expected = "a name or an address such as files.lan or 10.0.0.7, without a scheme, a port or a path";
+            return Err(bad_value("lending.sources", &masked(source), expected));
+        }
+    }
     match lending.sftp_host.as_deref() {
         Some(host) if user_info(host).is_some() => {
             let expected = "a host, and not with a name or a password before it";
@@ -326,6 +332,13 @@ fn check_addresses(url: Option<&str>, lan: &Lan, lending: &Lending) -> Result<()
         }
         Some(_) | None => Ok(()),
     }
+}
+
+/// Whether a place that START names can be called so.
+fn is_host(text: &str) -> bool {
+    let is_named = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let host = text.trim_matches(['[', ']']);
+    host.parse::<IpAddr>().is_ok() || (!text.is_empty() && text.chars().all(is_named))
 }
 
 fn is_remote(listen: Listen) -> bool {
@@ -434,6 +447,43 @@ mod tests {
             assert!(words.starts_with(setting), "{words}");
             assert!(words.contains("***") && !words.contains("hush"), "{words}");
             assert!(words.contains("password"), "{words}");
+        }
+    }
+
+    #[test]
+    fn sources_that_no_host_is_called_are_refused() {
+        let resolve = |source: &str| {
+            let lending = Lending {
+                sources: vec![source.to_owned()],
+                ..Lending::default()
+            };
+            let lan = Lan::default();
+            Network::resolve(HttpTable::default(), lan, lending, None, |path| path)
+        };
+        for source in [
+            "files.lan",
+            "10.0.0.7",
+            "fd00::7",
+            "[fd00::7]",
+            "my_box",
+            "büro.lan",
+        ] {
+            assert!(resolve(source).is_ok(), "{source}");
+        }
+        for wrong in [
+            "",
+            " ",
+            "[]",
+            "http://x/",
+            "desk:7420",
+            "[fd00::7]:22",
+            "a/b",
+            "me:hush@desk",
+            "*",
+        ] {
+            let words = resolve(wrong).unwrap_err().to_string();
+            assert!(words.starts_with("lending.sources"), "{words}");
+            assert!(!words.contains("hush"), "{words}");
         }
     }
 
