@@ -25,6 +25,9 @@ use crate::{
 /// What an ask that declines is answered with, where only words are understood.
 const NO_ANSWER: &str = "There is no answer; go on as you can.";
 
+/// Questions that are answered no because nobody is here; whoever goes on asking wants no answer.
+const UNANSWERED_MAX: usize = 20;
+
 /// What somebody does whom the other node does not know.
 const NO_TOKEN: &str = "name a file with a token of that node with --token-file; its owner makes one with `agentcraft token create NAME --right runs`";
 
@@ -40,6 +43,8 @@ struct Following<'a> {
     interrupts: Interrupts,
     pressed: Arc<Notify>,
     is_cancelled: bool,
+    /// Questions that nobody was here to answer.
+    unanswered: usize,
 }
 
 /// What came of waiting for an event.
@@ -90,6 +95,7 @@ pub(super) fn run(
         interrupts: Interrupts::listen(move || nudge.notify_one()),
         pressed,
         is_cancelled: false,
+        unanswered: 0,
     };
     let create = client::prompt(arguments.agent, prompt);
     let begun = following
@@ -101,6 +107,13 @@ pub(super) fn run(
             Pause::Completed => return Ok(()),
             Pause::Cancelled => return Err(following.ended("the run was cancelled")),
             Pause::Failed(message) => return Err(following.ended(&message)),
+            Pause::Awaits { run, .. } if following.is_asked_too_often(can_ask) => {
+                // It ends by itself when nobody answers.
+                let _ = following.runtime.block_on(following.client.cancel(&run));
+                return Err(following.ended(&format!(
+                    "the run has asked {UNANSWERED_MAX} times and nobody is here to answer, so it was cancelled"
+                )));
+            }
             Pause::Awaits { run, ask, kind } => {
                 let seen = events.seen();
                 let answered = following.answer(&run, ask.as_deref(), *kind, seen, can_ask)?;
@@ -183,6 +196,12 @@ impl Following<'_> {
                 Err(CommandError::Shown(Exit::Failed))
             }
         }
+    }
+
+    /// Counts a question that nobody is here to answer.
+    fn is_asked_too_often(&mut self, can_ask: bool) -> bool {
+        self.unanswered += usize::from(!can_ask);
+        self.unanswered > UNANSWERED_MAX
     }
 
     /// Answers what the run awaits; where there is nobody to ask, the answer is no. Nothing goes on after Ctrl-C.

@@ -135,7 +135,7 @@ impl Plain {
         match kind {
             EventKind::Text { text } => {
                 self.open_line = !text.ends_with('\n');
-                screen.print(text)
+                screen.words(text)
             }
             EventKind::ToolCall(call) => {
                 let title = one_line(&call.title).into_owned();
@@ -195,7 +195,7 @@ impl Plain {
         if is_failure {
             screen.aside(&ended(&printed))?;
         } else if is_step {
-            screen.print(&ended(&printed))?;
+            screen.words(&ended(&printed))?;
         }
         screen.note(&format!("{word:<9} {}{title}", indent(&update.id)))
     }

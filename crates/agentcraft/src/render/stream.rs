@@ -140,7 +140,7 @@ impl Stream {
             }
             (Layout::Pipe { .. }, Some(EventKind::Text { text })) => {
                 self.open_line = !text.ends_with('\n');
-                screen.print(text)
+                screen.words(text)
             }
             (Layout::Pipe { rest: Some(rest) }, Some(kind)) => {
                 let text = rest.event(kind);
